@@ -142,7 +142,8 @@ def test_raw_values_are_in_the_order_of_the_change(ruler):
     change = torch.linspace(0, 0.98, 50, dtype=torch.float64)
     raw = ruler.raw(change)
     assert raw.dtype == torch.float64 and raw.isfinite().all()
-    assert (raw.diff() > 0).all()
+    # a similarity such as MS-SSIM falls with the change
+    assert (raw.diff() > 0).all() or (raw.diff() < 0).all()
     assert ruler.raw_name != DELTA_V or torch.equal(raw, change)
 
 

@@ -8,7 +8,7 @@ from torch.nn.functional import avg_pool2d
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.ruler import CleanDescription
+from eyechart.visual_change.ruler import DELTA_V, CleanDescription
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 """Exponents of the scales, finest first."""
@@ -56,7 +56,8 @@ class MsSsimRuler:
     """Δv = 1 − MS-SSIM, the mean over color channels, in float64."""
 
     name, version = "ms-ssim", 1
-    raw_name = "MS-SSIM"
+    # 1 − MS-SSIM is between 0 and 1 already, as 1 − VIF is
+    raw_name = DELTA_V
     summary = "Structure, contrast and luminance in windows at five scales: 1 − MS-SSIM."
     limits = (
         "Compares pixels at the same position, so that small shifts and rotations count as a large"
@@ -66,8 +67,8 @@ class MsSsimRuler:
     smallest_side = full_side = (WINDOW - 1) * 2 ** (len(WEIGHTS) - 1) + 1
 
     def raw(self, delta_v: Tensor) -> Tensor:
-        """Return MS-SSIM, which is 1 for identical images."""
-        return 1 - delta_v
+        """Return Δv unchanged."""
+        return delta_v
 
     def describe(self, clean: Tensor) -> CleanPyramid:
         """Return the window statistics of clean images, uint8 (B, C, H, W), at all scales."""

@@ -1,7 +1,9 @@
 """`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
+from eyechart.cli.experiment.deploy import backup, deploy
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
+from eyechart.cli.experiment.payments import pay, payments, recruit, verify
 from eyechart.cli.experiment.serve import close, forget, serve, withdraw
 from eyechart.cli.experiment.simulate import simulate
 from eyechart.cli.experiment.status import status
@@ -10,8 +12,14 @@ from eyechart.cli.shared.help import CommandLine
 app = CommandLine(help="Collect human responses in a browser experiment.")
 app.command("new")(new)
 app.command("serve")(serve)
+app.command("deploy")(deploy)
+app.command("backup")(backup)
 app.command("status")(status)
 app.command("export")(export)
+app.command("recruit")(recruit)
+app.command("payments")(payments)
+app.command("verify")(verify)
+app.command("pay")(pay)
 app.command("close")(close)
 app.command("withdraw")(withdraw)
 app.command("forget")(forget)

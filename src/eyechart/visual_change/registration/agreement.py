@@ -18,7 +18,7 @@ from eyechart.visual_change.registration.warping import (
 MIN_AGREEMENT = 0.55
 """Agreement that a map must reach; by chance, unrelated images reach 0.4."""
 
-MAX_UNMOVED = 0.4
+MAX_UNMOVED = 0.3
 """Agreement without the map, relative to that with it, below which a map is surely needed.
 
 Motion and zoom blur move an image too, but leave part of it where it was: more than this.

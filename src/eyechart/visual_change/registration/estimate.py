@@ -11,14 +11,18 @@ from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
 from eyechart.visual_change.registration.warping import identity_maps, reduced, smoothed
 
-HYPOTHESES = (12, 4)
+HYPOTHESES = (16, 5)
 """Number of maps of the search that are refined on the smallest copies, and on the next larger."""
 
 SMALLEST = 28
 """Cells along the longer side of the smallest copy of an image, at least."""
 
-STEPS = 4
-"""Number of Gauss–Newton steps on each copy."""
+STEPS, LAST_STEPS = 4, 3
+"""Number of Gauss–Newton steps on each copy, and on the largest one, which is the most expensive.
+"""
+
+SEARCHED_AT_ONCE = 64
+"""Number of images searched at once, because the search takes 22 MB for each."""
 
 ENOUGH = 0.9
 """Agreement near the identity that makes a search superfluous."""
@@ -68,7 +72,7 @@ def centered(gray: Tensor) -> Tensor:
 def levels_of(gray: Tensor) -> list[Tensor]:
     """Return smoothed copies of gray images (B, H, W), each half as large, finest first."""
     images = [gray]
-    while max(images[-1].shape[1:]) > 2 * SMALLEST or len(images) < 3:
+    while max(images[-1].shape[1:]) >= 2 * SMALLEST or len(images) < 3:
         rows, columns = (-(-side // 2) for side in images[-1].shape[1:])
         images.append(reduced(images[-1], rows, columns))
     return [smoothed(image, 1.0) for image in images]
@@ -86,13 +90,16 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     for level in (-1, -2):
         maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
-    far = (near < ENOUGH).nonzero().flatten()
-    if len(far):
+    for far in torch.split((near < ENOUGH).nonzero().flatten(), SEARCHED_AT_ONCE):
+        # an empty tensor has one part, which is empty too
+        if not len(far):
+            break
         found, score = _searched(clean.select(far), [one[far] for one in corrupted], size)
         is_better = score > near[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
     for level in range(len(corrupted) - 3, -1, -1):
-        maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
+        steps = STEPS if level else LAST_STEPS
+        maps = refine(clean.levels[level], corrupted[level], maps, size, steps)
     return maps
 
 

@@ -21,7 +21,7 @@ from eyechart.visual_change.vif.definitions import HUMAN, Definition
 from eyechart.visual_change.vif.rulers import SubbandRuler, lost
 from eyechart.visual_change.vif.statistics import CleanStatistics
 
-REGISTERED_AT_ONCE = {"cpu": 1, "cuda": 64}
+REGISTERED_AT_ONCE = {"cpu": 1, "cuda": 256}
 """Number of images registered at once: on a CPU one for each core, on a GPU as memory allows."""
 
 
@@ -70,6 +70,11 @@ class HumanRuler:
         return self.definition.name
 
     @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+        return self.definition.summary
+
+    @property
     def version(self) -> int:
         """The version, increased when the ruler gives different values for the same images."""
         return 1
@@ -85,11 +90,6 @@ class HumanRuler:
         return pyramid.FULL_SIDE
 
     @property
-    def summary(self) -> str:
-        """What is measured, as a sentence."""
-        return self.definition.summary
-
-    @property
     def limits(self) -> str:
         """The ruler's limitations, as a sentence."""
         return (
@@ -100,19 +100,19 @@ class HumanRuler:
 
     @property
     def raw_name(self) -> str:
-        """The name of the raw value, which is Δv itself."""
+        """Δv itself, because it is already between 0 and 1."""
         return DELTA_V
 
     def raw(self, delta_v: Tensor) -> Tensor:
-        """Return the raw value (B,) of Δv: the same."""
+        """Return Δv unchanged."""
         return delta_v
 
     def describe(self, clean: Tensor) -> HumanDescription:
         """Return the description of clean images, uint8 (B, C, H, W)."""
-        plain = SubbandRuler(self.definition)
         check_size(self, clean)
         gray = to_gray(clean)
-        return HumanDescription(plain.describe_gray(gray), gray, describe_copies(gray))
+        statistics = SubbandRuler(self.definition).describe_gray(gray)
+        return HumanDescription(statistics, gray, describe_copies(gray))
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W); NaN where it cannot be measured."""

@@ -8,13 +8,27 @@ from torch import Tensor
 from eyechart.visual_change.registration.warping import centers, inside, moved, sample
 
 RIDGE = 1e-4
+"""Added to the diagonal of the normal equations, relative to it."""
+
+TINY = 1e-6
+"""Added to the diagonal, so that the equations have a solution even for constant images."""
+
 MAX_STEP = 2.0
 """Largest displacement of a corner in one step, in cells."""
 
 SLIGHT = 1e-3
 """Gain below which a step has no meaning."""
 
-centers_of = lru_cache(maxsize=32)(centers)
+LARGEST_KEPT = 1 << 20
+"""Grids with more points are not cached, because they need too much memory."""
+
+_kept_centers = lru_cache(maxsize=32)(centers)
+
+
+def centers_of(rows: int, columns: int, size: tuple[int, int], device: torch.device) -> Tensor:
+    """Return the result of `centers`, cached for small images."""
+    make = _kept_centers if rows * columns <= LARGEST_KEPT else centers
+    return make(rows, columns, size, device)
 
 
 def refine(
@@ -49,16 +63,16 @@ def _step(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int])
     features = torch.stack(
         (across, across * x, across * y, down, down * x, down * y, warped, torch.ones_like(warped)),
         dim=1,
-    )
-    weighted = features * weight[:, None]
-    # gray levels are centered, so that float32 suffices for the sums
-    normal = (weighted @ features.mT).to(torch.float64)
-    target = (weighted @ corrupted.flatten(1)[..., None]).to(torch.float64)
-    diagonal = normal.diagonal(dim1=1, dim2=2)
-    ridge = RIDGE * diagonal.clone()
-    ridge[:, 6:] = 0
-    normal = normal + torch.diag_embed(ridge + 1e-6)
-    solution = torch.linalg.solve(normal, target)[..., 0]
+    ).mul_(weight[:, None])
+    # gray levels are around 0, so that float32 suffices for the sums
+    normal = (features @ features.mT).to(torch.float64)
+    target = (features @ corrupted.flatten(1)[..., None]).to(torch.float64)
+    # a direction without structure is not moved along; gain and offset stay free
+    ridge = RIDGE * normal.diagonal(dim1=1, dim2=2)
+    ridge = torch.cat((ridge[:, :6], torch.zeros_like(ridge[:, 6:])), dim=1)
+    normal = normal + torch.diag_embed(ridge + TINY)
+    # without a check, for which the host would wait for the GPU
+    solution = torch.linalg.solve_ex(normal, target)[0][..., 0]
     gain = solution[:, 6]
     is_valid = gain > SLIGHT
     # displacements in cells, at the center and per half side

@@ -141,4 +141,6 @@ def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
 
 
 def _near_shifts(correlation: Tensor) -> Tensor:
-    return correlation.roll((REACH, REACH), (-2, -1))[..., : 2 * REACH + 1, : 2 * REACH + 1]
+    """Return the correlations at shifts from −REACH to REACH; negative ones are at the end."""
+    shifts = torch.arange(-REACH, REACH + 1, device=correlation.device)
+    return correlation[..., shifts[:, None], shifts]
