@@ -39,7 +39,9 @@ JOIN = "/api/studies/small/sessions"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return make_study(
-        tmp_path_factory.mktemp("security") / "study", sizes=Sizes(main=60, stimuli=1)
+        tmp_path_factory.mktemp("security") / "study",
+        sizes=Sizes(main=60, stimuli=1),
+        min_trials=1,
     )
 
 
