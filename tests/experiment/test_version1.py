@@ -27,7 +27,8 @@ from eyechart.experiment.export.study_export import export
 from eyechart.experiment.export.study_status import read_status
 from eyechart.experiment.storage.database import MIGRATIONS, open_database
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
-from eyechart.experiment.study_config import CONSENT, TITLES, current_words, read_config
+from eyechart.experiment.languages import read_texts
+from eyechart.experiment.study_config import current_words, read_config
 from eyechart.humans.human_responses import read_responses
 
 DATA = Path(__file__).parent / "version1"
@@ -226,6 +227,8 @@ def test_a_study_of_version_1_is_served(studies, name):
 
 def test_default_texts_of_version_1_are_recognized():
     former = read_config(DATA / "seen" / "study.yaml").consent
-    assert current_words(CONSENT) != " ".join(former.split())
-    assert current_words(CONSENT) == current_words(former)
-    assert current_words("What is in the picture?") == TITLES["categorise"]
+    texts = read_texts("en")
+    consent = texts["study.consent.categorise"].replace("{minutes}", "8")
+    assert current_words(consent) != " ".join(former.split())
+    assert current_words(consent) == current_words(former.replace("{minutes}", "8"))
+    assert current_words("What is in the picture?") == texts["study.title.categorise"]

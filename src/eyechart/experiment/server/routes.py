@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
+from string import Template
 from typing import Annotated, Any
 
 from anyio.to_thread import current_default_thread_limiter
@@ -16,8 +18,9 @@ from sqlalchemy import Row, and_, bindparam, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.version import __version__
+from eyechart.experiment.languages import read_texts
 from eyechart.experiment.recruiters import RECRUITERS
-from eyechart.experiment.recruiters.recruiter import BadIds, Preview
+from eyechart.experiment.recruiters.recruiter import Arrival, BadIds, Preview
 from eyechart.experiment.server import wire
 from eyechart.experiment.server.open_stimuli import has_room
 from eyechart.experiment.server.problems import explain_problems
@@ -105,6 +108,7 @@ def make_app(
     """
     config, database = study.config, study.database
     hosts, choices = tuple(more_hosts), choices_of(config)
+    html_page = _page(config.language)
     app = FastAPI(
         title="eyechart experiment",
         version=__version__,
@@ -153,6 +157,15 @@ def make_app(
         if name != config.name:
             raise Rejection(404, "no_study", "There is no such study here.")
 
+    def arrival_of(name: str, body: wire.ArrivalRequest) -> Arrival:
+        check_name(name)
+        try:
+            return RECRUITERS[body.platform].arrive(body.ids, hosts)
+        except Preview:
+            raise Rejection(409, "preview", "Accept the task first.") from None
+        except BadIds as error:
+            raise Rejection(422, "bad_request", str(error)) from None
+
     def current(bearer: Bearer) -> wire.SessionState:
         with database.reading() as db:
             session = db.get_one(SessionRow, admit(db, bearer))
@@ -173,7 +186,7 @@ def make_app(
     def page(name: Name) -> Response:
         """Return the page of a study, or a page with status 404 if the study does not exist."""
         status = 200 if name == config.name else 404
-        return Response(_page(), status, media_type="text/html")
+        return Response(html_page, status, media_type="text/html")
 
     @app.get("/assets/{file}", responses=_problems(404), response_class=Response)
     def asset(file: Annotated[str, Path(max_length=64)]) -> Response:
@@ -192,6 +205,11 @@ def make_app(
             is_open = status == "open" and has_room(db, study.id, clock())
         return _study_info(config, choices, is_open)
 
+    @app.post("/api/studies/{name}/arrivals", status_code=204, responses=_problems(404, 409))
+    def check_arrival(name: Name, body: wire.ArrivalRequest) -> None:
+        """Check the recruiter's ids before the participant consents; nothing is stored."""
+        arrival_of(name, body)
+
     @app.post(
         "/api/studies/{name}/sessions",
         status_code=201,
@@ -199,14 +217,8 @@ def make_app(
     )
     def join_study(name: Name, body: wire.JoinRequest, response: Response) -> wire.JoinReply:
         """Begin a session (status 201), or resume the participant's session (status 200)."""
-        check_name(name)
-        try:
-            arrival = RECRUITERS[body.platform].arrive(body.ids, hosts)
-        except Preview:
-            raise Rejection(409, "preview", "Accept the task first.") from None
-        except BadIds as error:
-            raise Rejection(422, "bad_request", str(error)) from None
-        reply, is_new = join(study, arrival, body.screen, clock())
+        arrival = arrival_of(name, body)
+        reply, is_new = join(study, arrival, body.screen, clock(), body.eyesight)
         if not is_new:
             response.status_code = 200
         return reply
@@ -285,6 +297,7 @@ async def _with_few_threads(app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
+PAGE_TEXTS = ("title", "noscript_heading", "noscript_text")
 BYTES = {"type": "string", "format": "binary"}
 ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
 
@@ -298,8 +311,12 @@ def _built(file: str) -> bytes:
     return (files("eyechart.experiment") / "static" / file).read_bytes()
 
 
-def _page() -> bytes:
-    return (files("eyechart.experiment") / "pages" / "study.html").read_bytes()
+def _page(language: str) -> str:
+    """Return the page in a language; its script reads the language from the attribute `lang`."""
+    html = (files("eyechart.experiment") / "pages" / "study.html").read_text(encoding="utf-8")
+    texts = read_texts(language)
+    names = {name: escape(texts[f"page.{name.replace('_', '.')}"]) for name in PAGE_TEXTS}
+    return Template(html).substitute(language=language, **names)
 
 
 def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> wire.StudyInfo:

@@ -184,7 +184,8 @@ class SessionRow(Base):
 
     `token_hash`: SHA-256 of the only valid token. `tab`: the browser tab that continues the
     session; requests from other tabs are rejected. `screen`: the screen as reported by the browser;
-    `hz`: its measured refresh rate. `seed`: determines the positions of catch trials.
+    `hz`: its measured refresh rate. `seed`: determines the positions of catch trials. `eyesight`:
+    what the participant says about it, None if not asked.
     """
 
     __tablename__ = "session"
@@ -199,6 +200,7 @@ class SessionRow(Base):
     seed: Mapped[int]
     screen: Mapped[JsonObject]
     hz: Mapped[float | None]
+    eyesight: Mapped[str | None] = mapped_column(String(16))
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
     participant: Mapped[ParticipantRow] = relationship()

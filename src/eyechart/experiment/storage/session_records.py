@@ -65,7 +65,8 @@ class SessionRecord:
     """One participant's session in one study, with its responses in the order of the trials.
 
     `subject`: the participant's code. `excluded`: stored exclusions as (rule, detail), by version
-    of the rules. `last_seen`: when a trial was last handed out or responded to.
+    of the rules. `last_seen`: when a trial was last handed out or responded to. `eyesight`: what
+    the participant says about it.
     """
 
     id: int
@@ -79,6 +80,7 @@ class SessionRecord:
     last_seen: datetime
     responses: tuple[TrialResponse, ...]
     excluded: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    eyesight: str | None = None
 
     def of(self, *roles: str) -> list[TrialResponse]:
         """Return the responses to trials with any of these roles."""
@@ -133,6 +135,7 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
             ),
             tuple(responses.get(session.id, ())),
             rules.get(session.id, {}),
+            session.eyesight,
         )
         for session, participant in db.execute(sessions.order_by(SessionRow.id))
     ]
