@@ -20,14 +20,18 @@ from eyechart.experiment.storage.database import MIGRATIONS, open_database
 from eyechart.experiment.storage.database_tables import Base, ResponseRow, SessionRow, TrialRow
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 
-MORE = '''
+LAST = max(path.name[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))
+"""The revision of the newest migration; tests add the next ones."""
+
+NEXT, AFTER = (f"{int(LAST) + step:04}" for step in (1, 2))
+MORE = f'''
 """A column more in a table that others point to, and one that is named anew."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "{NEXT}"
+down_revision = "{LAST}"
 
 
 def upgrade() -> None:
@@ -71,7 +75,7 @@ def newer(tmp_path):
     """Give a folder of migrations with one more than there is."""
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0003_more.py").write_text(MORE)
+    (folder / "versions" / f"{NEXT}_more.py").write_text(MORE)
     return folder
 
 
@@ -118,7 +122,7 @@ def test_an_older_database_is_migrated_and_keeps_what_it_holds(tmp_path, url, ne
     before = found(url, sessions)
     database = open_database(url, migrations=newer)
     with database.reading() as db:
-        assert db.execute(text("SELECT version_num FROM alembic_version")).all() == [("0003",)]
+        assert db.execute(text("SELECT version_num FROM alembic_version")).all() == [(NEXT,)]
         assert db.execute(text(sessions)).all() == before
         assert db.execute(text("SELECT note FROM session")).all() == [("none",)]
         chosen = db.execute(text("SELECT chosen FROM response ORDER BY trial_id")).all()
@@ -130,14 +134,14 @@ def test_an_older_database_is_migrated_and_keeps_what_it_holds(tmp_path, url, ne
     # once it is migrated it is what it is: again nothing happens, and what is older rejects it
     open_database(url, migrations=newer).close()
     sentence = rejection(open_database, url)
-    assert "0003" in sentence and "newer" in sentence
+    assert NEXT in sentence and "newer" in sentence
 
 
 def test_before_a_file_is_migrated_a_copy_is_kept(tmp_path, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL)
     with_responses(folder)
     open_database(folder.database_url, migrations=newer).close()
-    copy = tmp_path / "study" / "responses.sqlite.0002"
+    copy = tmp_path / "study" / f"responses.sqlite.{LAST}"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     database = open_database(f"sqlite:///{copy}")
     with database.reading() as db:
@@ -152,9 +156,9 @@ def test_before_a_file_is_migrated_a_copy_is_kept(tmp_path, newer):
 def test_a_migration_that_fails_changes_nothing(tmp_path, url, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL, url=url)
     visitor = with_responses(folder)
-    broken = newer / "versions" / "0004_broken.py"
+    broken = newer / "versions" / f"{AFTER}_broken.py"
     broken.write_text(
-        'from alembic import op\nrevision = "0004"\ndown_revision = "0003"\n\n'
+        f'from alembic import op\nrevision = "{AFTER}"\ndown_revision = "{NEXT}"\n\n'
         'def upgrade():\n    op.drop_table("response")\n    raise OSError("the disk is full")\n'
     )
     with pytest.raises(OSError, match="full"):
@@ -169,8 +173,8 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, url, newer):
 def test_a_migration_that_loses_what_others_point_to_is_undone(tmp_path, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL)
     with_responses(folder)
-    (newer / "versions" / "0003_more.py").write_text(
-        'from alembic import op\nrevision = "0003"\ndown_revision = "0002"\n\n'
+    (newer / "versions" / f"{NEXT}_more.py").write_text(
+        f'from alembic import op\nrevision = "{NEXT}"\ndown_revision = "{LAST}"\n\n'
         'def upgrade():\n    op.execute("DELETE FROM session")\n'
     )
     with pytest.raises(RuntimeError, match="dangling foreign key"):

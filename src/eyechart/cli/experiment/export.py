@@ -42,6 +42,8 @@ def export(
         f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses are included, from"
         f" {done.n_participants:,} {noun}."
     )
+    if done.preregistration:
+        print(f"  Pre-registration: SHA-256 {done.preregistration}")
     if done.reused:
         print(f"  {done.reused:,} responses to clean images come from other studies.")
     if done.excluded:

@@ -2,6 +2,7 @@
 
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
+from eyechart.cli.experiment.preregister import preregister
 from eyechart.cli.experiment.serve import close, forget, serve, withdraw
 from eyechart.cli.experiment.simulate import simulate
 from eyechart.cli.experiment.status import status
@@ -9,6 +10,7 @@ from eyechart.cli.shared.help import CommandLine
 
 app = CommandLine(help="Collect human responses in a browser experiment.")
 app.command("new")(new)
+app.command("preregister")(preregister)
 app.command("serve")(serve)
 app.command("status")(status)
 app.command("export")(export)

@@ -24,6 +24,7 @@ from eyechart.experiment.export.export_tables import (
     trials_head,
     write_csv,
 )
+from eyechart.experiment.export.preregistration import read_hash
 from eyechart.experiment.quality.judging import (
     JudgedSession,
     find_rules,
@@ -53,7 +54,7 @@ class Exported:
 
     `excluded` is the number of excluded sessions, `left_out` the number of single trials left out
     of the other sessions, and `reused` the number of responses to clean images taken from other
-    studies.
+    studies. `preregistration` is the hash of the study's pre-registration, if it has one.
     """
 
     out: Path
@@ -63,6 +64,7 @@ class Exported:
     excluded: int
     left_out: int
     reused: int
+    preregistration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ def export(
     rules = find_rules(config.rules if version is None else version)
     target = folder.path / "export" if out is None else out
     check_target(target, config)
+    preregistration = read_hash(folder)
     judged, elsewhere = _judged(folder, rules.version)
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
@@ -101,7 +104,8 @@ def export(
         judged,
         kept,
         clean_of_others(kept, elsewhere),
-        f"{rules.text}{note if include_excluded else ''}",
+        f"{rules.text}{note if include_excluded else ''}"
+        + (f"Pre-registration: SHA-256 {preregistration}\n" if preregistration else ""),
     )
     _write(target, content)
     included = [session for session in judged if session.verdict.counts or include_excluded]
@@ -113,6 +117,7 @@ def export(
         excluded=sum(not session.verdict.counts for session in judged),
         left_out=_n_main(included) - len(kept),
         reused=len(content.reused),
+        preregistration=preregistration,
     )
 
 

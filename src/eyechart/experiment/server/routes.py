@@ -297,7 +297,13 @@ async def _with_few_threads(app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-PAGE_TEXTS = ("title", "noscript_heading", "noscript_text")
+PAGE_TEXTS = {
+    "title": "page.title",
+    "noscript_heading": "page.noscript.heading",
+    "noscript_text": "page.noscript.text",
+}
+"""Placeholders of the page, and the texts that replace them."""
+
 BYTES = {"type": "string", "format": "binary"}
 ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
 
@@ -315,8 +321,8 @@ def _page(language: str) -> str:
     """Return the page in a language; its script reads the language from the attribute `lang`."""
     html = (files("eyechart.experiment") / "pages" / "study.html").read_text(encoding="utf-8")
     texts = read_texts(language)
-    names = {name: escape(texts[f"page.{name.replace('_', '.')}"]) for name in PAGE_TEXTS}
-    return Template(html).substitute(language=language, **names)
+    escaped = {name: escape(texts[key]) for name, key in PAGE_TEXTS.items()}
+    return Template(html).substitute(escaped, language=language)
 
 
 def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> wire.StudyInfo:

@@ -1,5 +1,7 @@
 """Choose a session's next stimulus: one with the fewest responses and an unseen source image.
 
+`adaptive_allocation` has another order of the main stimuli, for studies that request it.
+
 Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
 participant sees a source image twice, even with concurrent requests.
 """
@@ -14,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
 
+from eyechart.experiment.server.adaptive_allocation import pick_adaptive
 from eyechart.experiment.server.open_stimuli import (
     MIN_TAKEN,
     RESERVED,
@@ -209,7 +212,9 @@ def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
         reserved = pick(db, session, phase if phase != "main" else "catch", RESERVED)
         if reserved is not None or phase != "main":
             return reserved
-    stimulus = pick(db, session, "main", MIN_TAKEN)
+    is_adaptive = turn.config.allocation == "adaptive" and turn.config.kind == "categorise"
+    stimulus = pick_adaptive(db, session) if is_adaptive else None
+    stimulus = stimulus or pick(db, session, "main", MIN_TAKEN)
     if stimulus is not None:
         return stimulus
     return None if pick(db, session, "main", STILL_OPEN) is None else "wait"

@@ -50,9 +50,7 @@ def _is_recruiter(name: str) -> str:
     return name
 
 
-Eyesight = TypeAliasType(
-    "Eyesight", Literal["normal", "corrected", "impaired", "undisclosed"]
-)
+Eyesight = TypeAliasType("Eyesight", Literal["normal", "corrected", "impaired", "undisclosed"])
 Agreed = Annotated[Literal[True], BeforeValidator(_is_true)]
 Platform = TypeAliasType(
     "Platform",
