@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.experiment.power.allocation_simulation import responses_needed
@@ -60,11 +60,14 @@ CLEAN_GROUP = Group(CLEAN, 0)
 
 def test_the_server_spends_responses_where_accuracy_is_uncertain(tmp_path):
     sizes = Sizes(main=60, stimuli=2)
-    nothing = {"practice": 0, "qualification": 0, "catch": 0, "trials": 20, "k": 3}
+    nothing = {"practice": 0, "qualification": 0, "catch": 0, "trials": 20, "k": 20}
     folder = make_study(tmp_path / "study", sizes=sizes, allocation="adaptive", **nothing)
     random = np.random.default_rng(0)
     with in_process(folder) as client:
-        for _ in range(3):
+        clean = select(StimulusImageRow.stimulus_id).where(StimulusImageRow.corruption == CLEAN)
+        with client.database.writing() as db:
+            db.execute(update(StimulusRow).where(StimulusRow.id.in_(clean)).values(capacity=0))
+        for _ in range(4):
             visitor = Visitor(client).begin()
             for _ in range(20):
                 trial = visitor.next()["trial"]["id"]
@@ -90,9 +93,9 @@ def test_the_server_spends_responses_where_accuracy_is_uncertain(tmp_path):
                 select(StimulusRow.id).where(StimulusRow.taken > StimulusRow.capacity)
             )
             assert not over.all()
-    assert len(seen) == len(set(seen)) == 60
+    assert len(seen) == len(set(seen)) == 80
     corrupted = {group: count for group, count in counts.items() if group.corruption != CLEAN}
-    assert sum(count.n_responses for count in counts.values()) == 60
+    assert sum(count.n_responses for count in counts.values()) == 80
     uncertain = [count for group, count in corrupted.items() if group.number in (4, 5)]
     certain = [count for group, count in corrupted.items() if group.number not in (4, 5)]
     share = [np.mean([count.n_responses for count in part]) for part in (uncertain, certain)]

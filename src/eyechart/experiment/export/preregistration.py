@@ -34,11 +34,11 @@ from eyechart.stats.intervals import CONFIDENCE
 FILE = "preregistration.md"
 HASH = re.compile(r"\nSHA-256 of the text above: `([0-9a-f]{64})`\n\Z")
 HIDDEN = ("consent", "title", "name")
-"""Settings that are not listed in the table, because they have a place of their own."""
+"""Settings that are not listed in the table, because they are printed elsewhere in the plan."""
 
 
 def preregister(folder: StudyFolder) -> tuple[Path, str, int]:
-    """Write the plan of a study into its folder, unless it is there already.
+    """Write the plan of a study into its folder, unless it already exists.
 
     Returns:
         The file, its hash, and the number of responses that had been collected.
