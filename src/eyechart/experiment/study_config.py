@@ -175,6 +175,10 @@ class StudyConfig:
         ):
             if value not in known:
                 raise unknown_name(what, value, known)
+        if self.allocation == "adaptive" and self.kind != "categorise":
+            raise UsageError(
+                "Adaptive allocation needs curves, which only --kind categorise has: omit it."
+            )
         if not 0 <= self.pass_share <= 1:
             raise UsageError(f"pass_share must be in [0, 1], got {self.pass_share}.")
 

@@ -104,7 +104,7 @@ def test_the_pages_have_no_sentence_of_their_own():
     ]
     # what no participant reads
     errors = [
-        "a new token is void", "received an image of the wrong size",
+        "a new token is void", "no mask is ready", "received an image of the wrong size",
         "this browser has no canvas",
     ]  # fmt: skip
     assert sorted(found) == [f'"{error}"' for error in errors]
@@ -153,3 +153,8 @@ def test_a_study_in_german_has_german_default_texts_and_its_own_digest(tmp_path)
 def test_unknown_names_are_rejected_with_those_that_there_are(name):
     with pytest.raises(UsageError, match=f"[Uu]nknown {name} 'xx'"):
         StudyConfig(name="a", title="b", **{name: "xx"})
+
+
+def test_adaptive_allocation_is_rejected_where_there_is_no_curve():
+    with pytest.raises(UsageError, match="only --kind categorise"):
+        StudyConfig(name="a", title="b", kind="same-different", allocation="adaptive")

@@ -89,7 +89,7 @@ def plan_document(study: OpenStudy, n_responses: int) -> str:
     plan = folder.path / PLAN
     parts = [
         f"# Pre-registration of the study {config.name}",
-        f"Title: {config.title}. Created: {study.row.created_at:%Y-%m-%d %H:%M} UTC, with eyechart"
+        f"Title: *{config.title}* Created: {study.row.created_at:%Y-%m-%d %H:%M} UTC, with eyechart"
         f" {__version__}. Responses collected when this plan was written: {n_responses:,}.",
         "## Design",
         _settings(config),

@@ -212,7 +212,7 @@ def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
         reserved = pick(db, session, phase if phase != "main" else "catch", RESERVED)
         if reserved is not None or phase != "main":
             return reserved
-    is_adaptive = turn.config.allocation == "adaptive" and turn.config.kind == "categorise"
+    is_adaptive = turn.config.allocation == "adaptive"
     stimulus = pick_adaptive(db, session) if is_adaptive else None
     stimulus = stimulus or pick(db, session, "main", MIN_TAKEN)
     if stimulus is not None:
