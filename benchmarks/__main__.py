@@ -30,6 +30,7 @@ from benchmarks.loop import measure_loop
 from benchmarks.pilot import measure_pilot
 from benchmarks.plans import measure_plans
 from benchmarks.scoring import RIVAL, measure_scoring
+from benchmarks.shards import measure_shards
 from benchmarks.timing import limited_threads, machine_name
 from benchmarks.transforms import ALBUMENTATIONS, EYECHART, TransformSpeed, TransformsPlan
 from benchmarks.vif import VifPlan, VifSpeed
@@ -42,7 +43,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
 from eyechart.suites.strength import check_severity
 from eyechart.suites.suite import find_variant
-from eyechart.visual_change.measure import find_dtype
+from eyechart.visual_change.measure_inputs import find_dtype
 from eyechart.visual_change.vif.pyramid import SMALLEST_SIDE as SMALLEST_FOR_VIF
 
 app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
@@ -310,6 +311,28 @@ def loop(
             f" {speed.whole.rate:,.0f} images/s, {speed.whole.rate / speed.model:.2f} of the"
             " model's speed"
         )
+
+
+@app.command("shards")
+def shards(
+    n_shards: Annotated[int, typer.Option("--shards", help="Number of shards.", min=1)] = 4,
+    model: Annotated[str, typer.Option(help="Model to evaluate.")] = "efficientnet_lite0",
+    n: Annotated[int, typer.Option("--n", help="Samples per corruption.", min=20)] = 600,
+    corruption: Annotated[
+        list[str] | None, typer.Option(help="Name of a corruption; repeatable. [all of VCR]")
+    ] = None,
+) -> None:
+    """Compare the CPU time of a run in shards, one after the other, with that of one process."""
+    named = [word for name in corruption or () for word in ("--corruption", name)]
+    cost = measure_shards(n_shards, [model, "--n", str(n), *named])
+    print(f"{machine_name(torch.device('cpu'))}, demo images, {n:,} samples per corruption")
+    each = ", ".join(f"{seconds:.1f}" for seconds in cost.shards)
+    print(f"CPU time of one process: {cost.unsplit:.1f} s; of shards: {each} s")
+    print(f"of the merge: {cost.merge:.1f} s; in addition to one process: {cost.repeated:.1f} s")
+    print(
+        f"{n_shards} shards: {cost.ratio:.3f} times the work of one process; 1.05 times if that"
+        f" takes {cost.seconds_for(1.05):,.0f} s"
+    )
 
 
 @app.command("transforms")

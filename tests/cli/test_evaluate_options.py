@@ -242,11 +242,28 @@ def test_settings_that_make_scores_incomparable_are_printed(first):
 
 def test_scores_by_two_definitions_are_never_put_together(sheikh, first, evaluate, run):
     runs = sheikh[0], first[0]
-    assert_rejected(run("compare", *runs), "definitions", "sheikh2006", "--ruler")
-    assert_rejected(run("report", *runs), "definitions", "sheikh2006")
+    assert_rejected(run("compare", *runs), "different rulers", "sheikh2006", "--ruler")
+    assert_rejected(run("report", *runs), "different rulers", "sheikh2006")
     told, other = evaluate("--suite", "imagenet-c")
     assert told.status == 0, told.err
     assert_rejected(run("compare", sheikh[0], other), "sheikh2006")
+
+
+def test_a_run_by_another_ruler_is_not_resumed(folder, humans, first, run):
+    words_of_run = words(folder, humans, first[0], "--ruler", "sheikh2006", models=MODELS)
+    assert_rejected(run(*words_of_run), "ruler")
+
+
+def test_a_result_with_a_former_name_of_a_ruler_is_read_and_compared(first, run, tmp_path):
+    folders = [tmp_path / name for name in ("pixel", "vif-pixel")]
+    for folder in folders:
+        shutil.copytree(first[0], folder)
+        record = saved(folder)
+        record["config"]["ruler"] = folder.name
+        (folder / "results.json").write_text(json.dumps(record), encoding="utf-8")
+    assert ec.load(folders[0]).config.ruler == "vif-pixel"
+    assert run("compare", folders[0]).status == 0
+    assert_rejected(run("compare", folders[0], first[0]), "different rulers")
 
 
 def test_scores_by_two_versions_of_a_ruler_are_never_put_together(first, run, tmp_path):

@@ -113,8 +113,8 @@ def test_the_map_is_in_the_order_of_a_users_work(help_of):
     names = [match[1] for line in lines if (match := re.match(r"  ([a-z][\w-]*) ", line))]
     assert names == [
         "evaluate", "merge", "demo", "compare", "gate", "report", "corrupt", "gallery",
-        "visual-change", "list", "testset", "models", "humans", "experiment", "train", "overlap",
-        "structure",
+        "visual-change", "rulers", "list", "testset", "models", "humans", "experiment", "train",
+        "overlap", "structure",
     ]  # fmt: skip
     assert len(titles(lines)) == 6
 

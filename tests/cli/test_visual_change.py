@@ -211,7 +211,7 @@ def test_maps_are_drawn_for_images_and_for_folders(run, folders, tmp_path):
         (["clean", "noisy", "--ruler", "vfi"], "Did you mean"),
         (["clean", "noisy", "--dtype", "float16"], "float32 or float64"),
         (["clean", "noisy", "--device", "tpu"], "cpu or cuda"),
-        (["clean", "noisy", "--ruler", "pixel", "--map", "x"], "--map"),
+        (["clean", "noisy", "--ruler", "vif-pixel", "--map", "x"], "--map"),
         (["clean", "noisy", "--map", "noisy"], "outside noisy"),
         (["clean", "noisy", "--map", "clean/maps"], "outside clean"),
         (["clean", "noisy", "--map", "others"], "not a map"),

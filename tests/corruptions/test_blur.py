@@ -20,13 +20,12 @@ from eyechart.corruptions.blur import (
 )
 from eyechart.corruptions.kernels import interpolation
 from eyechart.corruptions.kernels.arithmetic import to_unit
+from eyechart.corruptions.kernels.correlation import correlate, correlate_fft
 from eyechart.corruptions.kernels.filters import (
     _separable_cv2,
     _separable_matrix,
     band_matrix,
     box_weights,
-    correlate,
-    correlate_fft,
     gaussian_weights,
     settle,
 )

@@ -1,6 +1,7 @@
 """The gate on small real runs: numbers, slices, several models, files, and what is rejected."""
 
 import json
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -315,6 +316,20 @@ def test_an_edited_delta_v_or_a_missing_folder_is_one_sentence(runs, run, tmp_pa
     (copy / "results.json").write_bytes((runs.sharp / "results.json").read_bytes())
     asked = ("gate", runs.sharp, "--against", copy, "--rules", path)
     assert_rejected(run(*asked), "Δv of vcr/gaussian_noise differs")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [({"ruler": "sheikh2006"}, "different rulers"), ({"ruler_version": 9}, "different versions")],
+)
+def test_runs_by_different_rulers_are_not_compared(changes, sentence, runs, run, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(runs.dull, other)
+    record = json.loads((other / "results.json").read_text())
+    record["config"] |= changes
+    (other / "results.json").write_text(json.dumps(record))
+    rules = write_rules(tmp_path / "rules.yaml", rule(no_worse_than_old={"margin": 0.1}))
+    assert_rejected(run("gate", runs.sharp, "--against", other, "--rules", rules), sentence)
 
 
 def test_files_are_checked_before_the_work(runs, run, tmp_path):

@@ -10,17 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts
 from eyechart.core.storage.remote_folder import output_folder
 from eyechart.images.imageset import load_images
-from small_models import Colors, save_images
-
-SMALL = {
-    "n": 40,
-    "bins": 6,
-    "min_per_bin": 3,
-    "n_bootstrap": 10,
-    "stimulus": "native",
-    "humans": None,
-    "corruptions": ["gaussian_noise"],
-}
+from small_models import SMALL, Colors
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +35,7 @@ def system():
     running.stop()
 
 
-def test_a_run_from_a_bucket_to_a_bucket_equals_a_local_run(system, tmp_path):
-    folder = save_images(tmp_path / "photos", each=2)
+def test_a_run_from_a_bucket_to_a_bucket_equals_a_local_run(system, folder, tmp_path):
     for path in folder.rglob("*.png"):
         system.put_file(str(path), f"study/photos/{path.relative_to(folder).as_posix()}")
     expected = ec.evaluate(Colors(), folder, out=tmp_path / "local", **SMALL)

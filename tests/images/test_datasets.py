@@ -11,23 +11,9 @@ import torch
 from PIL import Image
 
 import eyechart as ec
-from small_models import TINTS, Colors, save_images
+from small_models import SMALL, TINTS, Colors
 
 CLASSES = tuple(TINTS)
-SMALL = {
-    "n": 40,
-    "bins": 6,
-    "min_per_bin": 3,
-    "n_bootstrap": 10,
-    "stimulus": "native",
-    "humans": None,
-    "corruptions": ["gaussian_noise"],
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
 
 
 @pytest.fixture(scope="module")

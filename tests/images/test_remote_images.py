@@ -14,22 +14,7 @@ from eyechart.core.storage.parts import Parts
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import load_images
 from object_store import use_store
-from small_models import Colors, save_images
-
-SMALL = {
-    "n": 40,
-    "bins": 6,
-    "min_per_bin": 3,
-    "n_bootstrap": 10,
-    "stimulus": "native",
-    "humans": None,
-    "corruptions": ["gaussian_noise"],
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
+from small_models import SMALL, Colors
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from commands import assert_rejected
-from eyechart.core.storage import job_queue
+from commands import assert_rejected, contents
 from eyechart.core.storage.shards import shards_of
-from interrupting import stopping
+from interrupting import reject_locks, stopping
 from textures import save_textures
 
 CORRUPTIONS = ("--suite", "imagenet-c", "--corruption", "contrast", "--corruption", "fog")
@@ -28,18 +27,6 @@ def overlap(run, home, out, *more):
     return run("overlap", "run", *given, *CORRUPTIONS, *USUAL, *more)
 
 
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def no_locks(path):
-    raise AssertionError(f"{path} was locked")
-
-
 def test_shards_write_the_bytes_of_an_unsplit_study(run, home, tmp_path, monkeypatch):
     whole = overlap(run, home, tmp_path / "unsplit", "--seeds", 2)
     assert whole.status == 0, whole.err
@@ -47,7 +34,7 @@ def test_shards_write_the_bytes_of_an_unsplit_study(run, home, tmp_path, monkeyp
     for count in (1, 2, 3):
         out = tmp_path / str(count)
         with monkeypatch.context() as patch:
-            patch.setattr(job_queue, "try_lock", no_locks)
+            reject_locks(patch)
             for shard in shards_of(count):
                 result = overlap(run, home, out, "--seeds", 2, "--shard", shard)
                 assert result.status == 0, result.err

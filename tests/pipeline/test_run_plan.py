@@ -8,6 +8,7 @@ from PIL import Image
 
 import eyechart as ec
 from eyechart.pipeline.fail_under import floor_outcomes
+from eyechart.pipeline.floors import Floor, read_floor
 from eyechart.pipeline.run_plan import (
     AIM,
     MIN_N,
@@ -17,7 +18,7 @@ from eyechart.pipeline.run_plan import (
     _choose_n,
     half_width,
 )
-from eyechart.pipeline.settings import EvaluateSettings, Floor, read_floor, read_n
+from eyechart.pipeline.settings import EvaluateSettings, read_n
 from eyechart.testsets.testset_settings import N_SAMPLES
 
 QUICK = {"labels": "none", "n_bootstrap": 20, "corruptions": ["gaussian_noise"]}

@@ -18,7 +18,7 @@ from eyechart.reports.figures.error_figure import plan_error_tables
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import load_report
 from eyechart.reports.terminal.model_card import card_of
-from eyechart.results.schema import read_results
+from eyechart.results.results_file import read_results
 from eyechart.suites.suite import load_suite, parse_suite
 from report_pages import OWN_SUITE, Page, make_page
 from report_runs import BLIND, DULL, SHARP, SMALL, dull_hues, make_once, save_hues

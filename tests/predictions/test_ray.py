@@ -1,9 +1,11 @@
-"""The Ray engine: how many actors there are, and what users read if there is no cluster."""
+"""The Ray engine: how many actors there are, jobs, lost nodes, and what users read without Ray."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
@@ -11,11 +13,14 @@ from urllib.request import urlopen
 import pytest
 
 import eyechart as ec
-from chaos import command, comparable
+from chaos import children_of, command, comparable
+from eyechart.core.storage.parts import PER_WRITER
 from eyechart.predictions.engines import RAY
 from eyechart.predictions.ray_actors import _Actors, _choose_actors
 from places import SUPPORT
 from small_models import save_images
+
+RAY_COMMAND = Path(sys.executable).parent / "ray"
 
 QUICK = {"n": 12, "corruptions": ["frost"], "stimulus": "native", "bins": 3, "min_per_bin": 2,
          "n_bootstrap": 5, "humans": None, "engine": RAY}  # fmt: skip
@@ -48,41 +53,111 @@ def test_a_cluster_that_is_missing_is_named(tmp_path):
         ec.evaluate("small_models:four_classes", images, address="auto", **QUICK)
 
 
+@pytest.fixture
+def env():
+    path = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path}
+
+
+@pytest.fixture
+def start_node(env):
+    """Start a node of a cluster with options of `ray start`; all of them end with the test."""
+    nodes = []
+
+    def start(*options):
+        # with --block, the node ends with this process; `ray stop` would end every cluster here
+        node = subprocess.Popen(
+            [RAY_COMMAND, "start", "--block", *options],
+            # actors have the environment of their node; each batch takes this long
+            env={**env, "SLOW": "0.5"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        nodes.append(node)
+        return node
+
+    yield start
+    for node in reversed(nodes):
+        node.terminate()
+        node.wait(60)
+
+
+def options_of(images):
+    return [
+        "small_models:slow_colors", "--images", str(images), "--stimulus", "native", "--suite",
+        "imagenet-c", "--corruption", "fog", "--corruption", "contrast", "--corruption", "frost",
+        "--humans", "none", "--batch-size", "4", "--bins", "3", "--min-per-bin", "2",
+        "--n-bootstrap", "5",
+    ]  # fmt: skip
+
+
+def run(arguments, env, cwd):
+    done = subprocess.run(arguments, env=env, cwd=cwd, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_submitted_job_has_the_results_of_one_process(tmp_path):
+@pytest.mark.timeout(900)
+def test_a_submitted_job_has_the_results_of_one_process(start_node, env, tmp_path):
     pytest.importorskip("ray")
     pytest.importorskip("aiohttp_cors", reason="jobs need ray[default]")
-    images = save_images(tmp_path / "images", each=2)
-    options = [
-        "small_models:four_classes", "--images", str(images), "--n", "12", "--corruption", "frost",
-        "--stimulus", "native", "--bins", "3", "--min-per-bin", "2", "--n-bootstrap", "5",
-        "--humans", "none",
-    ]  # fmt: skip
-    env = {**os.environ, "PYTHONPATH": f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    bin_folder = Path(sys.executable).parent
-
-    def run(*arguments):
-        done = subprocess.run(arguments, env=env, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    run(*command(*options, "--out", "usual"))
-    # with --block, the cluster ends with this process; `ray stop` would end every cluster here
-    head = subprocess.Popen(
-        [bin_folder / "ray", "start", "--head", "--block", "--num-cpus", "2", "--port", "6399",
-         "--dashboard-port", "8399"],
-        env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        wait_for("http://127.0.0.1:8399/api/version")
-        run(
-            *(bin_folder / "ray", "job", "submit", "--address", "http://127.0.0.1:8399", "--"),
-            *command(*options, "--engine", "ray", "--out", str(tmp_path / "job")),
-        )
-    finally:
-        head.terminate()
-        head.wait(60)
+    options = options_of(save_images(tmp_path / "images", each=2))
+    run(command(*options, "--out", "usual"), env, tmp_path)
+    start_node("--head", "--num-cpus", "2", "--port", "6399", "--dashboard-port", "8399")
+    wait_for("http://127.0.0.1:8399/api/version")
+    submit = [RAY_COMMAND, "job", "submit", "--address", "http://127.0.0.1:8399", "--"]
+    job = command(*options, "--engine", "ray", "--out", str(tmp_path / "job"))
+    run([*submit, *job], env, tmp_path)
     assert comparable(tmp_path / "job") == comparable(tmp_path / "usual")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_continues_when_a_node_is_lost(start_node, env, tmp_path):
+    pytest.importorskip("ray")
+    options = options_of(save_images(tmp_path / "images", each=2))
+    run(command(*options, "--out", "usual"), env, tmp_path)
+    start_node("--head", "--num-cpus", "1", "--port", "6398", "--include-dashboard", "false")
+    address = "127.0.0.1:6398"
+    wait_for_nodes(address, 1, env)
+    lost = start_node("--address", address, "--num-cpus", "1")
+    wait_for_nodes(address, 2, env)
+    out = tmp_path / "run"
+    driver = subprocess.Popen(
+        command(*options, "--engine", "ray", "--address", address, "--workers", "2",
+                "--out", str(out)),
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    # there is an actor on each node; part files show which actor wrote them
+    while len(writers(out)) < 2:
+        assert driver.poll() is None, driver.communicate()[0]
+        time.sleep(0.05)
+    for process in (*children_of(lost.pid), lost.pid):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    killed = time.monotonic()
+    output = driver.communicate(timeout=400)[0]
+    print(f"finished {time.monotonic() - killed:.0f} s after the node was lost")
+    assert driver.returncode == 0, output
+    assert "of Ray was lost" in output and "another one continues its work" in output
+    assert comparable(out) == comparable(tmp_path / "usual")
+
+
+def writers(out):
+    """The numbers of the processes that have written part files."""
+    parts = out.glob("predictions/*--*.parquet")
+    return {int(part.stem.rpartition("--")[2]) // PER_WRITER for part in parts}
+
+
+def wait_for_nodes(address, n_nodes, env, seconds=180):
+    """Wait until so many nodes are alive; in another process, which a cluster may not keep."""
+    code = f"""
+import time, ray
+ray.init({address!r}, log_to_driver=False, logging_level="ERROR")
+while sum(node["Alive"] for node in ray.nodes()) < {n_nodes}:
+    time.sleep(0.2)
+"""
+    end = time.monotonic() + seconds
+    while subprocess.run([sys.executable, "-c", code], env=env, capture_output=True).returncode:
+        assert time.monotonic() < end, f"no {n_nodes} nodes at {address}"
 
 
 def wait_for(url, seconds=180):

@@ -74,7 +74,12 @@ REGISTRIES = {
     "rulers": Declared(
         list(RULERS),
         {"visual_change/registry.py"},
-        {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
+        {
+            "cli/rulers/study.py": "examples in a help text",
+            "visual_change/human.py": "the ruler that it maps",
+            "visual_change/vif/definitions.py": "each definition of VIF has its name",
+            "visual_change/networks/network_rulers.py": "each network ruler has its name",
+        },
     ),
     "loggers": Declared(list(LOGGERS), {"integrations/loggers/registry.py"}),
     "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
@@ -91,12 +96,15 @@ REGISTRIES = {
     "importers": Declared(
         list(FORMATS),
         {"humans/importers/"},
-        {"experiment/server/routes.py": "counts of trials"},
+        {
+            "experiment/server/routes.py": "counts of trials",
+            "rulers/study_settings.py": "columns of a table of human counts",
+        },
     ),
     "curve methods": Declared(
         list(ESTIMATORS),
         {"curves/estimator_registry.py"},
-        {"humans/reference.py": "how two methods smooth rates of human responses"},
+        {"humans/human_fit.py": "how two methods smooth rates of human responses"},
     ),
     "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),
     "label rules": Declared(

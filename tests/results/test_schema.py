@@ -13,7 +13,7 @@ from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
-from eyechart.results.schema import read_results
+from eyechart.results.results_file import read_results
 from eyechart.results.writing import schema_text
 from eyechart.testsets.plan import Plan
 from places import ROOT

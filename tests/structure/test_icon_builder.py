@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from commands import Result, assert_rejected
+from commands import Result, assert_rejected, contents
 from eyechart.images.image_sources import find_images
 from eyechart.structure.icons import npm_packages
 from eyechart.structure.icons.icon_classes import class_of, icon_classes
@@ -203,14 +203,6 @@ def two(*styles):
 def rows_of(out):
     with (out / "icons.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from commands import assert_rejected
-from eyechart.core.storage import job_queue
+from commands import assert_rejected, contents
 from eyechart.core.storage.shards import shards_of
-from interrupting import stopping
+from interrupting import reject_locks, stopping
 from kinds_data import colors, tinted, write_rows
 from trainable import SIDE
 
@@ -49,18 +48,6 @@ def superclass(run, home, out, *more):
     return run("structure", "superclass", *MODELS, *given, *named, "--out", out, *more)
 
 
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def no_locks(path):
-    raise AssertionError(f"{path} was locked")
-
-
 @pytest.mark.parametrize("study", [style, pytest.param(superclass, marks=pytest.mark.slow)])
 def test_shards_write_the_bytes_of_an_unsplit_study(run, home, tmp_path, monkeypatch, study):
     whole = study(run, home, tmp_path / "unsplit")
@@ -69,7 +56,7 @@ def test_shards_write_the_bytes_of_an_unsplit_study(run, home, tmp_path, monkeyp
     for count in (1, 2, 3):
         out = tmp_path / str(count)
         with monkeypatch.context() as patch:
-            patch.setattr(job_queue, "try_lock", no_locks)
+            reject_locks(patch)
             results = [study(run, home, out, "--shard", shard) for shard in shards_of(count)]
         assert [result.status for result in results] == [0] * count, results[0].err
         # the shard that finds everything done prints the results, and so does the command itself

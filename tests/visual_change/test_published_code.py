@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("with_styles")
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
 IMAGES = ("astronaut", "camera", "chelsea", "coffee", "coins", "rocket")
 GRAY_IMAGES = ("camera", "coins", "chelsea")
-REFERENCES = {"sheikh2006": vif_of_sheikh, "pixel": vif_of_pixels}
+REFERENCES = {"sheikh2006": vif_of_sheikh, "vif-pixel": vif_of_pixels}
 
 
 @cache
@@ -77,7 +77,7 @@ def test_a_constant_image_has_nothing_to_lose_and_a_constant_copy_keeps_nothing(
 )
 def test_the_other_definitions_have_the_published_digits(kind, amount, sheikh2006, pixel):
     corrupted = changed(camera(), kind, amount)
-    for ruler, expected in (("sheikh2006", sheikh2006), ("pixel", pixel)):
+    for ruler, expected in (("sheikh2006", sheikh2006), ("vif-pixel", pixel)):
         result = ec.vif(camera(), corrupted, ruler=ruler)
         assert result == pytest.approx(expected, abs=0.00051)
 
@@ -175,7 +175,7 @@ def test_small_images_use_as_many_scales_as_fit_and_say_so(height, width, scales
     [
         ("vif", 17, 60, "at least 18 px on each side, got 60 × 17"),
         ("sheikh2006", 60, 17, "at least 18 px on each side, got 17 × 60"),
-        ("pixel", 40, 60, "at least 41 px on each side, got 60 × 40"),
+        ("vif-pixel", 40, 60, "at least 41 px on each side, got 60 × 40"),
     ],
 )
 def test_images_that_are_too_small_are_rejected_in_a_sentence(ruler, height, width, sentence):
@@ -190,6 +190,6 @@ def test_the_pixel_definition_takes_images_from_41_px_on(side):
     clean = camera()[:side, :60]
     corrupted = changed(clean, "noise", 20)
     expected = vif_of_pixels(clean.astype(np.float64), corrupted.astype(np.float64))
-    change = ec.measure_change(clean, corrupted, ruler="pixel")
+    change = ec.measure_change(clean, corrupted, ruler="vif-pixel")
     assert change.vif[0] == pytest.approx(expected, abs=1e-8)
     assert change.scales[0] == 4

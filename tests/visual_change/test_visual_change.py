@@ -17,7 +17,7 @@ from real_images import NAMES, real_images
 from vif_reference import BANDS, FILTERS
 
 PYRAMID_DEFINITIONS = ("vif", "sheikh2006")
-DEFINITIONS = (*PYRAMID_DEFINITIONS, "pixel")
+DEFINITIONS = (*PYRAMID_DEFINITIONS, "vif-pixel")
 
 
 def noisy(levels, sigma=10.0, seed=0):
@@ -172,7 +172,7 @@ FLOATS = torch.rand(2, 3, 32, 32)
         (STATISTICS, CORRUPTED[:, :50], {}, "corrupted is 48 × 50; crop or resize"),
         (STATISTICS, list(CORRUPTED[:, :50]), {}, "corrupted is 48 × 50; crop or resize"),
         (STATISTICS, CORRUPTED, {"ruler": "sheikh2006"}, "ruler='vif'"),
-        (STATISTICS, CORRUPTED, {"ruler": "pixel"}, "for the ruler 'vif', not 'pixel'"),
+        (STATISTICS, CORRUPTED, {"ruler": "vif-pixel"}, "for the ruler 'vif', not 'vif-pixel'"),
         (CLEAN, CORRUPTED, {"ruler": "shiekh2006"}, "Did you mean 'sheikh2006'"),
         (CLEAN, CORRUPTED, {"ruler": None}, "ruler must be a name"),
         (CLEAN, CORRUPTED, {"dtype": "float16"}, "dtype must be float32 or float64, got float16"),
@@ -279,7 +279,7 @@ def test_visual_change_of_an_image_that_says_nothing_is_not_a_number(name, ruler
 
 @pytest.mark.parametrize("name", NEARLY_CONSTANT)
 def test_a_nearly_constant_image_says_nothing_in_pixels_either(name):
-    assert_says_nothing(NEARLY_CONSTANT[name], ruler="pixel")
+    assert_says_nothing(NEARLY_CONSTANT[name], ruler="vif-pixel")
 
 
 @pytest.mark.parametrize("level", [0, 77, 255])

@@ -27,6 +27,7 @@ from eyechart.cli import (
 from eyechart.cli.experiment import group as experiment
 from eyechart.cli.humans import group as humans
 from eyechart.cli.overlap import group as overlap
+from eyechart.cli.rulers import group as rulers
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.image_notes import print_image_notes
 from eyechart.cli.shared.stop import BROKEN_PIPE, BUG, INTERRUPTED, USAGE, Stop
@@ -54,6 +55,7 @@ app.command("report", rich_help_panel=EVALUATION)(report.report)
 app.command("corrupt", rich_help_panel=CORRUPTIONS)(corrupt.corrupt)
 app.command("gallery", rich_help_panel=CORRUPTIONS)(gallery.gallery)
 app.command("visual-change", rich_help_panel=CORRUPTIONS)(visual_change.visual_change)
+app.add_typer(rulers.app, name="rulers", rich_help_panel=CORRUPTIONS)
 app.add_typer(listing.app, name="list", rich_help_panel=CORRUPTIONS)
 app.add_typer(testset.app, name="testset", rich_help_panel=INPUTS)
 app.add_typer(models.app, name="models", rich_help_panel=INPUTS)

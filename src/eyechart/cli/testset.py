@@ -82,7 +82,8 @@ def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> Non
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.storage.locks import lock_file
-    from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
+    from eyechart.testsets.testset import count_steps, keep_testset
+    from eyechart.testsets.testset_parts import open_parts, remove_parts
 
     plan, where = settings.plan, find_device(settings.device)
     # the lock keeps other processes from writing this test set or removing its part files
@@ -110,7 +111,8 @@ def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> Non
 def _make_shard(settings: SampleSettings, source: "ImageSource", out: Path, shard: "Shard") -> None:
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.testsets.testset import count_steps, open_parts
+    from eyechart.testsets.testset import count_steps
+    from eyechart.testsets.testset_parts import open_parts
     from eyechart.testsets.testset_shards import make_shard
 
     plan, where = settings.plan, find_device(settings.device)

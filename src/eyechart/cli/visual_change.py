@@ -78,15 +78,15 @@ class ChangeFiles:
 )
 @derived_options
 def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
-    """Measure the visual change Δv and VIF of corrupted images."""
+    """Measure the visual change Δv of corrupted images."""
     from eyechart.core.devices import find_device
-    from eyechart.visual_change.measure import find_dtype, find_vif
+    from eyechart.visual_change.measure_inputs import check_options, find_dtype
     from eyechart.visual_change.pairs import find_pairs
+    from eyechart.visual_change.registry import find_ruler
     from eyechart.visual_change.vif.maps import find_mapped
 
     # only for their checks, before any image is read
-    find_vif(settings.ruler)
-    find_dtype(settings.dtype)
+    check_options(find_ruler(settings.ruler), find_dtype(settings.dtype), differentiable=False)
     find_device(settings.device)
     if files.map_to is not None:
         find_mapped(settings.ruler)
@@ -199,7 +199,8 @@ def _print(rows: "list[Row]") -> None:
         names = ["".join(c if c.isprintable() else "?" for c in row.name) for row in rows]
         width = min(WIDEST_NAME, max(map(len, names), default=0))
         for row, name in zip(rows, names, strict=True):
-            print(f"{name:{width}}  Δv {_number(row.delta_v)}  VIF {row.vif:.4f}{_notes(row)}")
+            values = "  ".join(f"{title} {_number(value)}" for title, value in _values(row))
+            print(f"{name:{width}}  {values}{_notes(row)}")
     if len(rows) < 2:
         return
     used = sorted({row.scales for row in rows})
@@ -210,6 +211,23 @@ def _print(rows: "list[Row]") -> None:
     lacking = sum(not row.measurable for row in rows)
     if lacking:
         print(f"{_count(lacking)} left out of the summary: too little contrast to measure Δv.")
+
+
+def _values(row: "Row") -> list[tuple[str, float]]:
+    """Return what is printed about a pair: Δv, VIF if it was measured, the raw value if it differs.
+
+    A nearly constant image has a VIF, but no Δv.
+    """
+    from eyechart.visual_change.registry import find_ruler
+    from eyechart.visual_change.ruler import DELTA_V
+
+    values = [(DELTA_V, row.delta_v)]
+    if row.vif == row.vif:
+        values.append(("VIF", row.vif))
+    raw_name = find_ruler(row.ruler).raw_name
+    if raw_name != DELTA_V:
+        values.append((raw_name, row.raw))
+    return values
 
 
 def _print_summary(values: list[float], of_scales: str) -> None:
@@ -228,7 +246,8 @@ def _kinds(row: "Row") -> list[str]:
     from eyechart.visual_change.vif.pyramid import MOST_SCALES
 
     kinds = [] if row.ruler == DEFAULT_RULER else [row.ruler]
-    if row.scales != MOST_SCALES:
+    # the pyramid of VIF; the scales of other rulers are another matter
+    if row.scales != MOST_SCALES and row.vif == row.vif:
         kinds.append(f"{row.scales} scales instead of {MOST_SCALES}")
     return kinds
 
@@ -236,7 +255,8 @@ def _kinds(row: "Row") -> list[str]:
 def _notes(row: "Row") -> str:
     notes = _kinds(row)
     if not row.measurable:
-        notes.append("no Δv, because the clean image is nearly constant or a pure grating")
+        why = "nearly constant or a pure grating" if row.vif == row.vif else "nearly constant"
+        notes.append(f"no Δv, because the clean image is {why}")
     if row.ill_conditioned and row.measurable:
         notes.append("ill-conditioned, computed in float64")
     return f"  ({'; '.join(notes)})" if notes else ""

@@ -1,8 +1,9 @@
-"""Progress of long tasks: the callback type, and objects that track progress.
+"""Progress of long tasks: the callback type, objects that track progress, and calls meanwhile.
 
 Progress bars, with rate and time left, are drawn by `cli/shared/progress.py`.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -60,6 +61,38 @@ def counted_to(total: int, advance: Advance) -> Iterator[Advance]:
     yield count
     # not in a finally block: a job that failed is not done
     advance(total - n_counted, "")
+
+
+class Repeated:
+    """Calls a function every few seconds in a separate thread, between `start` and `stop`.
+
+    Example:
+        >>> calls = []
+        >>> repeated = Repeated(lambda: calls.append("call"), 0.001)
+        >>> repeated.start()
+        >>> while not calls:
+        ...     pass
+        >>> repeated.stop()
+    """
+
+    def __init__(self, call: Callable[[], None], seconds: float) -> None:
+        self._call, self._seconds = call, seconds
+        self._ended = threading.Event()
+        # A daemon, so that a process that is interrupted before `stop` ends.
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; the first call is after the first few seconds."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, after a call that is in progress."""
+        self._ended.set()
+        self._thread.join()
+
+    def _repeat(self) -> None:
+        while not self._ended.wait(self._seconds):
+            self._call()
 
 
 def duration_text(seconds: float) -> str:

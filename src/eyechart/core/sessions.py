@@ -13,6 +13,7 @@ from types import TracebackType
 
 from eyechart.core.energy import Clock, Measured, Meters
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Repeated
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
 
@@ -92,11 +93,12 @@ class Session:
         self._energy: dict[str, Measured] = {}
         self._file: Path | None = None
         # The thread reads while stages begin and end.
-        self._lock, self._ended = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._measure, daemon=True)
+        self._lock = threading.Lock()
+        self._written = clock()
+        self._measuring = Repeated(self._measure, READ_SECONDS)
 
     def __enter__(self) -> "Session":
-        self._thread.start()
+        self._measuring.start()
         return self
 
     def __exit__(
@@ -105,8 +107,7 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ended.set()
-        self._thread.join()
+        self._measuring.stop()
         self.write()
 
     def measure(self, meters: Meters) -> None:
@@ -173,10 +174,8 @@ class Session:
                 self._energy[meter.source] = Measured(joules=joules, seconds=seconds)
 
     def _measure(self) -> None:
-        written = self._clock()
-        while not self._ended.wait(READ_SECONDS):
-            with self._lock:
-                self._read_meters()
-            if self._clock() - written >= WRITE_SECONDS:
-                self.write()
-                written = self._clock()
+        with self._lock:
+            self._read_meters()
+        if self._clock() - self._written >= WRITE_SECONDS:
+            self.write()
+            self._written = self._clock()

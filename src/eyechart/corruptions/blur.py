@@ -11,13 +11,12 @@ from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, to_unit, truncate_levels
+from eyechart.corruptions.kernels.correlation import correlate, settle_correlation
 from eyechart.corruptions.kernels.disks import LARGEST_RADIUS, STEPS, disk_means
 from eyechart.corruptions.kernels.filters import (
     box_weights,
-    correlate,
     filter_separable,
     gaussian_weights,
-    settle_correlation,
     smooth,
 )
 from eyechart.corruptions.kernels.interpolation import add_zooms, fine_levels

@@ -14,6 +14,7 @@ from eyechart.gates.gate_settings import GateSettings
 from eyechart.gates.rule_samples import RunPair, select_samples
 from eyechart.gates.rules import load_rules
 from eyechart.results.recorded_run import RecordedRun, read_recorded_run
+from eyechart.results.run_config import check_same_ruler
 from eyechart.results.schema import RESULTS_FILE
 from eyechart.stats.p_values import SIGNIFICANT
 
@@ -66,6 +67,8 @@ def decide_gate(settings: GateSettings) -> GateResults:
     rules = load_rules(settings.rules)
     new = read_recorded_run(settings.new_folder)
     old = None if settings.old_folder is None else read_recorded_run(settings.old_folder)
+    if old is not None:
+        check_same_ruler((new.folder, new.results.config), (old.folder, old.results.config))
     pair = RunPair(new, old)
     samples = [select_samples(rule, pair) for rule in rules.rules]
     results = decide_rules(rules.rules, samples, new)

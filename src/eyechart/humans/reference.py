@@ -6,54 +6,30 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.anchors import right_end
 from eyechart.curves.bins import bin_edges, bin_index
-from eyechart.curves.curve import Curve, fit_curve
-from eyechart.curves.curve_settings import BINS
-from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, usual_min_per_bin
-from eyechart.humans.chance import corrected_curve, corrected_for_chance
+from eyechart.curves.curve import Curve
 from eyechart.humans.consistency import check_rule, consistency, find_rule, is_clean
+from eyechart.humans.human_fit import FitOptions, fit_responses
 from eyechart.humans.human_responses import (
     CLEAN,
     HumanResponses,
-    anchor_of,
-    apart_if_unknown,
-    clusters_of,
     join_responses,
-    one_by_one,
     read_responses,
 )
 from eyechart.humans.placement import EXPERIMENTS, geirhos_responses
 from eyechart.humans.same_different import judgements_file
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
-from eyechart.labels.categories import CATEGORIES
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 METRICS = ("accuracy", "consistency")
-FitOptions = dict[str, Any]
-"""Keyword arguments of `fit_curve`."""
 
 PACKAGED = ("geirhos",)
 EXPORT, RESPONSES, FORMER_RESPONSES = "export", "responses.parquet", "answers.parquet"
 """Names of a study's export folder and of its response file, now and in version 1."""
-
-PER_MIN, FEWEST_BINS = 1.5, 5
-"""If most responses fall into bins below the minimum count and no number of bins is requested, the
-number of bins is reduced, but not below 5, so that each bin has about 1.5 times the minimum count.
-"""
-
-BY_CONDITION = {"paper": 0.01, "cobs": 0.3}
-"""Smoothing for each estimator if only the rate of each response's condition is known.
-
-Bins within a condition are then equal by construction, so cross-validation over bins would
-overestimate their precision. If whole conditions are left out instead, the error is lowest with
-0.01 to 0.03 (0.1 to 0.3 for cobs).
-"""
 
 
 @dataclass(frozen=True)
@@ -339,42 +315,17 @@ class Reference:
 
     def _fit(self, experiment: str, metric: str, fit: FitOptions) -> Curve | None:
         responses = self._rows(experiment)
-        responses = responses.only(~np.isnan(_hits(responses, metric)))
+        hits = _hits(responses, metric)
+        known = ~np.isnan(hits)
+        responses, hits = responses.only(known), hits[known]
         if not len(responses):
             return None
-        rows, hits = one_by_one(responses, _hits(responses, metric))
-        clusters = clusters_of(responses)[rows]
         clean = self._clean(responses, metric)
-        anchor = anchor_of(clean, _hits(clean, metric), clusters)
-        options: FitOptions = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
-        # Rates instead of 0 and 1 mean that only counts per condition are known.
-        estimator = fit.get("estimator", DEFAULT_ESTIMATOR)
-        if not np.isin(hits, (0, 1)).all():
-            options["smoothing"] = BY_CONDITION.get(estimator)
-        options |= fit
-        if options.get("bins") is None:
-            binning = options.get("binning", "paper")
-            min_per_bin = options.get("min_per_bin", usual_min_per_bin(estimator))
-            options["bins"] = _bins_for(responses.delta_v[rows], binning, min_per_bin)
-        # Arrays are already resolved anchors; names and numbers are resolved here.
-        if isinstance(options.get("right_anchor"), str | float | int):
-            start = _mean_anchor(options["anchor"], responses.delta_v[rows])
-            options["right_anchor"] = self._right_end(options["right_anchor"], start)
+        clean_hits = _hits(clean, metric)
         try:
-            curve = fit_curve(responses.delta_v[rows], hits, **options)
+            return fit_responses((responses, hits), (clean, clean_hits), fit, self.corrected)
         except UsageError as error:
             raise UsageError(f"{self.name}, {experiment}: {error}") from None
-        # Corrected after fitting: the fit itself needs plain counts.
-        return corrected_curve(curve, self.choices) if self.corrected else curve
-
-    def _right_end(self, anchor: str | float, start: float | None) -> float | FloatArray | None:
-        """Return the right anchor of the human curve, before correction for chance."""
-        if self.corrected and not isinstance(anchor, str):
-            # A number is a rate among the model's choices. It is mapped to the human number of
-            # choices, so that both curves end at the same value after correction.
-            above = float(corrected_for_chance(anchor, len(CATEGORIES)))
-            anchor = 1 / self.choices + above * (1 - 1 / self.choices)
-        return right_end(anchor, start, 1 / self.choices)
 
 
 def find_reference(name_or_path: str, clean_rule: str | None = None) -> Reference:
@@ -436,23 +387,6 @@ def _geirhos() -> Reference:
 def _same_images(responses: HumanResponses, clean: HumanResponses) -> bool:
     """Return whether any image occurs in both sets of responses; unknown images are ignored."""
     return bool(np.isin(clean.image, responses.image[responses.image != ""]).any())
-
-
-def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:
-    """Return the number of bins used for models, or fewer if most responses are in sparse bins."""
-    # With few responses, most of 40 bins would be below the minimum count and therefore unused.
-    counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
-    if counts[counts < min_per_bin].sum() <= counts.sum() / 2:
-        return BINS
-    return max(FEWEST_BINS, int(len(delta_v) // (PER_MIN * min_per_bin)))
-
-
-def _mean_anchor(anchor: ArrayLike | None, delta_v: FloatArray) -> float | None:
-    """Return the rate at which a curve starts: a constant, or the mean over responses with a Δv."""
-    if anchor is None:
-        return None
-    values = np.asarray(anchor, dtype=np.float64)
-    return float(values[~np.isnan(delta_v)].mean() if values.ndim else values)
 
 
 def _hits(responses: HumanResponses, metric: str) -> FloatArray:

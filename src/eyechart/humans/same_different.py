@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import binomtest, norm
+from scipy.special import ndtri
 
 from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
@@ -188,9 +188,12 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     of_different = _n_different([one for one in responded if one.truth == DIFFERENT])
     alarms, hits = (
         # Log-linear correction: rates of 0 and 1 would have infinite z-scores.
-        norm.ppf((count + 0.5) / (asked + 1))
+        float(ndtri((count + 0.5) / (asked + 1)))
         for count, asked in (of_same, of_different)
     )
+    # imported here, because it takes a second: see eyechart.stats.intervals
+    from scipy.stats import binomtest
+
     pooled = float(binomtest(n_correct, n_judgements, 0.5).pvalue)
     # Correct minus incorrect responses per participant, symmetric around 0 at chance level.
     by_participant = sign_flip(2 * correct - counts)

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from eyechart.core.devices import device_title
 from eyechart.core.records import Record
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
@@ -18,8 +17,6 @@ class ModelRecord(Record):
     """SHA-256 of the weights; "" if there are none."""
     dtype: str
     """Precision, such as "torch.float32"."""
-    device: str
-    """Device on which the model ran, with the model of the GPU."""
     classes: int | None
     """Number of classes."""
     class_names: tuple[str, ...] | None
@@ -36,7 +33,6 @@ class ModelRecord(Record):
             name=model.name,
             identity=model.identity,
             dtype=str(model.dtype),
-            device=device_title(model.device),
             classes=model.classes,
             class_names=model.class_names,
             side=model.side,

@@ -29,13 +29,14 @@ from eyechart.models.recorded import ModelRecord
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
+from eyechart.pipeline.floors import Floor
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
 from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
 from eyechart.pipeline.scoring.baseline_choice import with_baseline
 from eyechart.pipeline.scoring.score import score_run
 from eyechart.pipeline.self_test import Doubt, self_test
-from eyechart.pipeline.settings import EvaluateSettings, Floor
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.shard_folder import (
     INDEX_FILE,
     ShardRecord,
@@ -192,6 +193,7 @@ def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> S
         baseline=run.settings.baseline_name,
         defenses=tuple(map(str, defenses)),
         models=tuple(map(ModelRecord.of, inputs.models)),
+        devices=run.device_titles,
         doubts=tuple(doubt.sentence for doubt in doubts),
         n_samples=run.task.n_samples,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.core.arrays import IntArray
+from eyechart.core.devices import device_title, find_devices
 from eyechart.humans.combined import References
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.space_names import ENTRY16
@@ -50,6 +51,14 @@ class EvaluationRun:
     def entries(self) -> list[Entry]:
         """Corruptions of the test."""
         return [samples.entry for samples in self.task.groups if samples.entry is not None]
+
+    @property
+    def device_titles(self) -> tuple[str, ...]:
+        """The devices on which models run; they are loaded on the first of several."""
+        devices = [model.device for model in self.task.models]
+        if len(self.settings.resources.devices) > 1:
+            devices += find_devices(self.settings.device)
+        return tuple(dict.fromkeys(map(device_title, devices)))
 
     @property
     def means_over(self) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eyechart.core.errors import UsageError
-from eyechart.pipeline.settings import Floor
+from eyechart.pipeline.floors import Floor
 from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES
 

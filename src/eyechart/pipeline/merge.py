@@ -95,7 +95,7 @@ def _merge(out: Path, session: Session, progress: Progress) -> Finished:
     session.write()
     folders = [*(_shard_folder(out, shard) for shard in records), out]
     cost = total_cost(map(kept_cost, folders))
-    devices = dict.fromkeys(model.device for record in records.values() for model in record.models)
+    devices = dict.fromkeys(title for record in records.values() for title in record.devices)
     results = results.with_cost(cost, settings.carbon_intensity).with_device(", ".join(devices))
     return Finished(results.kept_in(out), None, settings.floors)
 

@@ -36,6 +36,8 @@ from eyechart.results.schema import PREDICTIONS_FOLDER
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, counts_of, is_uniform, plan_samples
 from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
+from eyechart.visual_change.registry import find_ruler
+from eyechart.visual_change.ruler import check_ready
 
 CIFAR = (10, 100)
 """Numbers of classes of CIFAR-10 and CIFAR-100."""
@@ -77,6 +79,7 @@ def prepare(
     find_humans(settings)
     task = plan_task(settings, inputs)
     plan = task.plan
+    check_ready(find_ruler(plan.ruler))
     check_labels(plan, models, images)
     _check_baseline(settings, plan, inputs)
     # The folder is checked before the strengths are searched, which can take long.

@@ -16,7 +16,6 @@ from eyechart.core.arguments import (
     as_list,
     as_path,
     as_text,
-    as_texts,
     as_within,
 )
 from eyechart.core.errors import UsageError
@@ -28,6 +27,7 @@ from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.pipeline.compute_settings import ComputeSettings
+from eyechart.pipeline.floors import Floor, read_floors
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.testsets.testset_settings import (
     N_SAMPLES,
@@ -56,8 +56,8 @@ DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 DEMO_SAMPLES = 150
 """Number of samples per corruption of the demo."""
 
-AUTO, STUDY, POINT = "auto", "study", "point"
-"""Special values: auto for --n, study for --preset, and :point after a --fail-under number."""
+AUTO, STUDY = "auto", "study"
+"""Special values: auto for --n, study for --preset."""
 
 
 def read_n(text: str) -> int | None:
@@ -352,24 +352,9 @@ class EvaluateSettings(
         return replace(self, **{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     @property
-    def floors(self) -> tuple["Floor", ...]:
+    def floors(self) -> tuple[Floor, ...]:
         """Scores that must be reached."""
-        from eyechart.scores.registry import OVERALL
-
-        known = [score.name for score in OVERALL if score.can_gate]
-        if isinstance(self.fail_under, Mapping):
-            floors = [
-                read_floor(f"{as_text(name, 'Each of fail_under')}={floor}")
-                for name, floor in self.fail_under.items()
-            ]
-        else:
-            floors = [read_floor(text) for text in as_texts(self.fail_under, "fail_under")]
-        for floor in floors:
-            if floor.name not in known:
-                raise unknown_name("score", floor.name, known)
-            # every score that can gate is a share, so that any other limit is a mistake
-            as_within(floor.value, f"--fail-under {floor.name}", 0, 1)
-        return tuple(floors)
+        return read_floors(self.fail_under)
 
     @cached_property
     def loaded_maps(self) -> "tuple[LabelMap, ...]":
@@ -448,38 +433,3 @@ class EvaluateSettings(
                 f"n = {plan.n} is too small for curves: two bins of {min_per_bin:g} samples"
                 f" need at least {need}; give a larger n or a smaller min_per_bin."
             )
-
-
-@dataclass(frozen=True)
-class Floor:
-    """A requirement of `fail_under`: the score, its limit, and whether its interval is ignored."""
-
-    name: str
-    value: float
-    is_point: bool = False
-
-
-def read_floor(text: str) -> Floor:
-    """Return the requirement written as NAME=NUMBER or NAME=NUMBER:point.
-
-    Example:
-        >>> read_floor("hmri_a=0.8")
-        Floor(name='hmri_a', value=0.8, is_point=False)
-    """
-    name, equals, number = text.partition("=")
-    number, _, kind = number.partition(":")
-    if kind not in ("", POINT):
-        raise UsageError(f"--fail-under must be NAME=NUMBER or NAME=NUMBER:{POINT}, got '{text}'.")
-    try:
-        floor = float(number)
-    except ValueError:
-        floor = float("nan")
-    if not equals or floor != floor:
-        raise UsageError(f"--fail-under must be NAME=NUMBER, such as hmri_a=0.8, got '{text}'.")
-    bare = name.rstrip("<> ")
-    if bare != name.rstrip():
-        raise UsageError(
-            f"--fail-under must be NAME=NUMBER, got '{text}': give {bare}={floor:g}, which is a"
-            " minimum (for errors, a maximum)."
-        )
-    return Floor(name, floor, kind == POINT)

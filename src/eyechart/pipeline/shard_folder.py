@@ -51,6 +51,8 @@ class ShardRecord(Record):
     """Defenses of the models."""
     models: tuple[ModelRecord, ...]
     """The models."""
+    devices: tuple[str, ...]
+    """The devices on which the models ran."""
     doubts: tuple[str, ...]
     """Warnings of the self-test."""
     n_samples: int

@@ -7,6 +7,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
@@ -48,7 +49,7 @@ def predict_destroyed(
     size = images.sizes[0]
 
     def make(start: int, stop: int) -> tuple[Tensor, None]:
-        return destroyed_images(*size, range(start, stop)).to(device), None
+        return to_device(destroyed_images(*size, range(start, stop)), device), None
 
     known = {
         "row": pa.array(DESTROYED_ROWS),

@@ -1,9 +1,10 @@
 """Engines, which determine the process that runs each work item, and the in-process engine.
 
-An engine gets work items, a folder for part files and one callback; the loop is in `loop`.
+An engine gets the remaining work of a run and one callback; the loop is in `loop`.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,21 @@ from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_many
 
 
+@dataclass(frozen=True, eq=False)
+class RemainingWork:
+    """What an engine has to do.
+
+    Attributes:
+        task: What to predict.
+        items: The remaining work items of the task.
+        folder: Folder for part files.
+    """
+
+    task: PredictionTask
+    items: Sequence[WorkItem]
+    folder: Path
+
+
 class Engine(Protocol):
     """Runs all work items, each once, in any order and in any process.
 
@@ -22,20 +38,11 @@ class Engine(Protocol):
     part files needs a different `writer` number: `part_files(task, folder, writer)`.
     """
 
-    def run(
-        self,
-        task: PredictionTask,
-        items: Sequence[WorkItem],
-        folder: Path,
-        advance: Advance,
-        resources: Resources,
-    ) -> None:
-        """Run the items; their predictions are in part files in `folder` when this returns.
+    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
+        """Run the items; their predictions are in part files when this returns.
 
         Args:
-            task: What to predict.
-            items: The remaining work items of the task.
-            folder: Folder for part files.
+            work: The items, and the folder for part files.
             advance: Called in the calling process with the number of samples newly written to disk,
                 and a message or "".
             resources: The devices and machines that the engine may use.
@@ -45,16 +52,9 @@ class Engine(Protocol):
 class InProcess:
     """Runs all items in this process, on the task's device."""
 
-    def run(
-        self,
-        task: PredictionTask,
-        items: Sequence[WorkItem],
-        folder: Path,
-        advance: Advance,
-        resources: Resources,
-    ) -> None:
+    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
         """Run all items in one loop, so that images are read ahead across items."""
-        predict_items(task, items, part_files(task, folder), advance)
+        predict_items(work.task, work.items, part_files(work.task, work.folder), advance)
 
 
 IN_PROCESS_ENGINE = InProcess()
@@ -82,7 +82,7 @@ def predict(
         n_left = sum(int((item.rows >= 0).sum()) for item in items)
         advance(task.n_samples - n_left, "")
         if items:
-            runner.run(task, items, folder, advance, resources)
+            runner.run(RemainingWork(task, items, folder), advance, resources)
         # Counted over all writers of part files, because a loop counts only its own.
         reject_too_many(left_out(folder), task.images)
         parts.merge()

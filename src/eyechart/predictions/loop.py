@@ -122,6 +122,11 @@ class PredictionTask:
         return [*(samples.name for samples in self.groups), DESTROYED, UNREADABLE]
 
     @property
+    def first_batch_size(self) -> BatchSize:
+        """The batch size until memory runs out."""
+        return BatchSize(self.batch_size or BATCH.get(self.device.type, BATCH["cpu"]))
+
+    @property
     def n_samples(self) -> int:
         """The number of samples over all corruptions."""
         return sum(map(len, self.groups))
@@ -174,12 +179,23 @@ class PredictionTask:
 
 
 def predict_items(
-    task: PredictionTask, items: Sequence[WorkItem], destination: Destination, advance: Advance
+    task: PredictionTask,
+    items: Sequence[WorkItem],
+    destination: Destination,
+    advance: Advance,
+    batch_size: BatchSize | None = None,
 ) -> None:
     """Predict the samples of work items, in this process.
 
-    `advance` is called for each sample when it is stored. When memory runs out, the batch size is
-    halved for the rest of the run. After an interrupt, everything that was computed is kept.
+    After an interrupt, everything that was computed is kept.
+
+    Args:
+        task: What to predict.
+        items: The work items.
+        destination: Where predictions are stored.
+        advance: Called for each sample when it is stored.
+        batch_size: The task's, by default. Halved when memory runs out; a worker that runs items
+            one by one passes the same object every time, so that this happens once.
     """
     if not items:
         return
@@ -190,7 +206,7 @@ def predict_items(
     groups = [samples for samples in task.samples(items) if samples]
     if groups:
         with ThreadPoolExecutor(1, "eyechart-write") as writer:
-            _Loop(task, destination, writer, advance).run(groups)
+            _Loop(task, destination, writer, advance, batch_size).run(groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +230,11 @@ class _Loop:
         destination: Destination,
         writer: ThreadPoolExecutor,
         advance: Advance,
+        batch_size: BatchSize | None,
     ) -> None:
         self.task, self.destination = task, destination
         self.writer, self.advance = writer, advance
-        self.batch_size = BatchSize(task.batch_size or BATCH.get(task.device.type, BATCH["cpu"]))
+        self.batch_size = batch_size or task.first_batch_size
         self.left_out = LeftOut(task.images)
         self.labels: dict[str, Tensor] = {}
         self.beside = _stream_beside(task.device)

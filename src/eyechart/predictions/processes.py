@@ -1,13 +1,14 @@
 """The engine for several devices of one machine: one process per device."""
 
 import os
+import pickle
 import signal
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.signals import stop_on_termination
-from eyechart.predictions.engine import part_files
+from eyechart.predictions.engine import RemainingWork, part_files
 from eyechart.predictions.engines import Resources
-from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
+from eyechart.predictions.loop import WorkItem, predict_items
 from eyechart.predictions.sent_task import SentTask, send_task
 from eyechart.predictions.supervision import Event, EventKind, supervise
+from eyechart.predictions.worker_process import run_worker
 
 STOP_SECONDS = 10.0
 """Time that workers get to store what they have computed."""
@@ -33,19 +35,12 @@ Pipe = connection.Connection
 class Processes:
     """Runs items in one process per device of this machine."""
 
-    def run(
-        self,
-        task: PredictionTask,
-        items: Sequence[WorkItem],
-        folder: Path,
-        advance: Advance,
-        resources: Resources,
-    ) -> None:
+    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
         """Start the processes, let them run all items, and end them."""
-        devices = resources.devices or (str(task.device),)
+        devices = resources.devices or (str(work.task.device),)
         if resources.workers is not None and len(devices) == 1:
             devices *= resources.workers
-        supervise(_ProcessTeam(send_task(task), devices, folder), task, items, folder, advance)
+        supervise(_ProcessTeam(send_task(work.task), devices, work.folder), work, advance)
 
 
 PROCESSES_ENGINE = Processes()
@@ -93,7 +88,9 @@ class _ProcessTeam:
         order = _Order(self.sent, self.folder, device, self.n_threads, new_writer())
         context = get_context("spawn")
         pipe, far_end = context.Pipe()
-        process = context.Process(target=_work, args=(far_end, order), name=f"eyechart {device}")
+        # As bytes, because reading the order imports torch.
+        given = (far_end, pickle.dumps(order))
+        process = context.Process(target=run_worker, args=given, name=f"eyechart {device}")
         # Ctrl-C goes to every process of a terminal; here it is handled by the driver alone.
         with _ignored_interrupts():
             process.start()
@@ -159,13 +156,12 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _work(pipe: "Pipe[Any, Any]", order: _Order) -> None:
-    """Run items, as the main function of a worker process, until the pipe ends."""
-    threading.Thread(target=_end_with_driver, daemon=True).start()
+def work(pipe: "Pipe[Any, Any]", order: bytes) -> None:
+    """Run items in a worker process until the pipe ends."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         stop_on_termination()
-        _run_items(pipe, order)
+        _run_items(pipe, pickle.loads(order))
     # The driver has ended the pipe, or the process.
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pass
@@ -180,6 +176,7 @@ def _run_items(pipe: "Pipe[Any, Any]", order: _Order) -> None:
     keep_freed_memory()
     task = order.sent.receive(find_device(order.device))
     parts = part_files(task, order.folder, order.writer)
+    batch_size = task.first_batch_size
     _tell(pipe, EventKind.READY)
     while True:
         number, item = pipe.recv()
@@ -187,17 +184,9 @@ def _run_items(pipe: "Pipe[Any, Any]", order: _Order) -> None:
         def advance(n_samples: int, message: str, number: int = number) -> None:
             _tell(pipe, EventKind.PROGRESS, item=number, n_samples=n_samples, text=message)
 
-        predict_items(task, [item], parts, advance)
+        predict_items(task, [item], parts, advance, batch_size)
         _tell(pipe, EventKind.FINISHED, item=number)
 
 
 def _tell(pipe: "Pipe[Any, Any]", kind: EventKind, **details: object) -> None:
     pipe.send((kind.name, details))
-
-
-def _end_with_driver() -> None:
-    """End this process when the driver dies, in the middle of a batch too."""
-    driver = parent_process()
-    assert driver is not None
-    connection.wait([driver.sentinel])
-    os._exit(1)

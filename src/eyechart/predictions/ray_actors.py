@@ -6,7 +6,7 @@ Actors read images and write part files themselves; only tasks, items and counts
 import os
 import queue
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,7 +17,7 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.models.model import in_one_line
-from eyechart.predictions.engine import part_files
+from eyechart.predictions.engine import RemainingWork, part_files
 from eyechart.predictions.engines import Resources
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.processes import new_writer
@@ -40,20 +40,12 @@ Untyped = Any
 class RayActors:
     """Runs items in actors of a Ray cluster."""
 
-    def run(
-        self,
-        task: PredictionTask,
-        items: Sequence[WorkItem],
-        folder: Path,
-        advance: Advance,
-        resources: Resources,
-    ) -> None:
+    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
         """Connect to the cluster, start the actors, let them run all items, and end them."""
-        sent = send_task(task)
+        sent, device = send_task(work.task), work.task.device.type
         with _connected(resources.address) as ray:
-            kind = _choose_actors(ray.cluster_resources(), task.device.type, resources.workers)
-            team = _RayTeam(ray, sent, kind, folder.resolve())
-            supervise(team, task, items, folder, advance)
+            actors = _choose_actors(ray.cluster_resources(), device, resources.workers)
+            supervise(_RayTeam(ray, sent, actors, work.folder.resolve()), work, advance)
 
 
 RAY_ENGINE = RayActors()
@@ -143,6 +135,7 @@ class _Actor:
                     f"{self.folder} must be on storage that all machines of the Ray cluster share."
                 )
             self.parts = part_files(self.task, self.folder, self.writer)
+            self.batch_size = self.task.first_batch_size
         except Exception as error:
             return _failure(error)
         return None
@@ -155,7 +148,7 @@ class _Actor:
             self.reports.put((number, n_samples, message))
 
         try:
-            predict_items(self.task, [item], self.parts, advance)
+            predict_items(self.task, [item], self.parts, advance, self.batch_size)
         except Exception as error:
             return _failure(error)
         return None

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
-from eyechart.predictions.engine import part_files
+from eyechart.predictions.engine import RemainingWork, part_files
 from eyechart.predictions.loop import PredictionTask, WorkItem
 
 MAX_DEATHS = 2
@@ -90,25 +89,21 @@ class _Assignment:
         return int((self.item.rows >= 0).sum())
 
 
-def supervise(
-    team: Team, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
-) -> None:
+def supervise(team: Team, work: RemainingWork, advance: Advance) -> None:
     """Run all items with a team of workers.
 
     Args:
-        team: The workers; they are started and ended here.
-        task: What to predict.
-        items: The work items.
-        folder: Folder for part files, to which workers write.
+        team: The workers; they are started and ended here, and write the part files.
+        work: The items.
         advance: Receives the progress of all workers.
 
     Raises:
         UsageError: If a worker reports one, or if workers keep dying.
     """
-    supervisor = _Supervisor(team, task, folder, advance)
+    supervisor = _Supervisor(team, work, advance)
     is_done = False
     try:
-        supervisor.run(split_items(task, items, MIN_ITEMS * team.n_places))
+        supervisor.run(split_items(work.task, work.items, MIN_ITEMS * team.n_places))
         is_done = True
     finally:
         team.stop(is_done)
@@ -138,8 +133,8 @@ def split_items(task: PredictionTask, items: Sequence[WorkItem], n_items: int) -
 class _Supervisor:
     """The state of a supervised run: items that wait, and who works on which."""
 
-    def __init__(self, team: Team, task: PredictionTask, folder: Path, advance: Advance) -> None:
-        self.team, self.task, self.folder, self.advance = team, task, folder, advance
+    def __init__(self, team: Team, work: RemainingWork, advance: Advance) -> None:
+        self.team, self.work, self.advance = team, work, advance
         self.assignments: list[_Assignment] = []
         self.waiting: deque[int] = deque()
         self.current: dict[int, int] = {}
@@ -231,7 +226,8 @@ class _Supervisor:
 
     def _repeat(self, number: int, how: str) -> None:
         assignment = self.assignments[number]
-        left = _rows_left(assignment.item, part_files(self.task, self.folder).rows())
+        stored = part_files(self.work.task, self.work.folder).rows()
+        left = _rows_left(assignment.item, stored)
         has_progress = len(left) < len(assignment.item.rows)
         self._finish(number, assignment.n_samples - int((left >= 0).sum()))
         if not len(left):

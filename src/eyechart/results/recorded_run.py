@@ -21,7 +21,8 @@ from eyechart.labels.spaces import native_labels
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.results.model_results import ModelResults
-from eyechart.results.schema import PREDICTIONS_FOLDER, Results, read_results
+from eyechart.results.results_file import read_results
+from eyechart.results.schema import PREDICTIONS_FOLDER, Results
 from eyechart.scores.scoring import class_weights
 from eyechart.suites.suite import Entry
 from eyechart.testsets.manifest_rows import SCHEMA

@@ -6,16 +6,19 @@ everything else that determines the predictions (images, models, versions).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, TypeAdapter, WrapSerializer
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, WrapSerializer
 
+from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINS, CurveSettings
 from eyechart.curves.density import to_density
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.transfer import PUBLISHED
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
+from eyechart.visual_change.registry import DEFAULT_RULER, present_name
 
 AUTO = "auto"
 """Value stored for the number of human bins if it was derived from the number of responses."""
@@ -87,6 +90,8 @@ class RunConfig(Plan, ComparisonSettings):
     """Format version of the recorded predictions."""
     eyechart: str
     """Version of eyechart that made the predictions."""
+    ruler: Annotated[str, BeforeValidator(present_name)] = DEFAULT_RULER
+    """Ruler that measured visual change."""
     ruler_version: int = 1
     """Version of the ruler that measured visual change; values from different versions differ."""
     stimulus: str
@@ -140,3 +145,20 @@ WrittenConfig = Annotated[RunConfig, _WRITER]
 """Type of record fields that contain the settings of a run."""
 
 _ADAPTER: TypeAdapter[RunConfig] = TypeAdapter(WrittenConfig)
+
+
+def check_same_ruler(first: tuple[Path, RunConfig], second: tuple[Path, RunConfig]) -> None:
+    """Raise a UsageError unless two runs, each a folder and its settings, share the ruler."""
+    (first_folder, one), (second_folder, two) = first, second
+    if one.ruler != two.ruler:
+        raise UsageError(
+            "Scores with visual change by different rulers cannot be compared:"
+            f" {first_folder} has {one.ruler}, {second_folder} has {two.ruler}; evaluate both with"
+            " the same --ruler."
+        )
+    if one.ruler_version != two.ruler_version:
+        raise UsageError(
+            f"Scores from different versions of {one.ruler} cannot be compared: {first_folder} has"
+            f" version {one.ruler_version}, {second_folder} has {two.ruler_version}; evaluate both"
+            " with the same version of eyechart."
+        )

@@ -9,8 +9,9 @@ from pathlib import Path, PurePath
 from eyechart.core.errors import UsageError
 from eyechart.labels.space_names import SCORED_SPACES
 from eyechart.results.model_results import ModelResults
-from eyechart.results.run_config import OMITTED, RunConfig
-from eyechart.results.schema import Results, read_results
+from eyechart.results.results_file import read_results
+from eyechart.results.run_config import OMITTED, RunConfig, check_same_ruler
+from eyechart.results.schema import Results
 from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores, scores_of
 from eyechart.scores.registry import HUMANS, SCORES
 from eyechart.stats.estimate import Estimate, mean_estimate
@@ -238,9 +239,11 @@ def make_boards(runs: Sequence[Run]) -> list[Board]:
 
     Raises:
         UsageError: If runs of one suite differ in images or settings, two different models have the
-            same name, or visual change was measured by different definitions.
+            same name, or visual change was measured by different rulers.
     """
-    _check_same_definition(runs)
+    # Comparing neighbors is enough: equality is transitive.
+    for first, second in pairwise(runs):
+        check_same_ruler((first.folder, first.config), (second.folder, second.config))
     groups: dict[str, list[Run]] = {}
     for run in runs:
         # One board per suite: scores of different suites are not comparable.
@@ -274,26 +277,6 @@ def _check_same_test(first: Run, second: Run) -> None:
             f"{first.folder} and {second.folder} are runs of different tests ({name} differs):"
             " only models tested on the same images can be compared."
         )
-
-
-def _check_same_definition(runs: Sequence[Run]) -> None:
-    """Raise a UsageError unless all runs measured visual change with the same ruler."""
-    # Comparing neighbors is enough: equality is transitive.
-    for first, run in pairwise(runs):
-        one, two = (compared.config.ruler for compared in (first, run))
-        versions = [compared.config.ruler_version for compared in (first, run)]
-        if one == two and versions[0] != versions[1]:
-            raise UsageError(
-                f"Scores from different versions of {one} cannot be compared: {first.folder} has"
-                f" version {versions[0]}, {run.folder} has {versions[1]}; evaluate both with the"
-                " same version of eyechart."
-            )
-        if one != two:
-            raise UsageError(
-                "Scores with different definitions of visual change cannot be compared:"
-                f" {first.folder} has {one}, {run.folder} has {two}; evaluate both with the same"
-                " --ruler."
-            )
 
 
 def _other_curves(first: Run, second: Run) -> UsageError:

@@ -1,7 +1,7 @@
 """Records of results.json: Python objects, JSON, JSON Schema and field documentation.
 
 Records of one model are in `model_results`, records of curves in `curve_results`. Other modules
-compute, draw and compare results.
+read, compute, draw and compare results.
 """
 
 import os
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr
 
 from eyechart.core.arguments import as_text
 from eyechart.core.energy import EnergyUse, energy_use
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Known, NamedRecords, Record, first_problem
+from eyechart.core.records import Known, NamedRecords, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.sessions import Cost
 from eyechart.core.storage.files import TemporaryFolder
@@ -437,55 +437,3 @@ def check_results(results: object) -> None:
         raise UsageError(
             f"evaluation must be the result of evaluate, got {type(results).__name__}."
         )
-
-
-class _Version(Record, extra="ignore"):
-    """Version of a results file, which is read before the other fields."""
-
-    schema_version: int = Field(alias="schema")
-
-
-def read_results(folder: Path) -> Results:
-    """Return the results of a finished run in a folder.
-
-    Raises:
-        UsageError: If the folder has no results, or the file is damaged, has a different version or
-            was not written by eyechart.
-    """
-    path = folder / RESULTS_FILE
-    if folder.is_file():
-        raise UsageError(f"Give the folder of a run, {folder.parent}, not the file {folder.name}.")
-    if not path.is_file():
-        raise UsageError(
-            f"{folder} has no finished run ({RESULTS_FILE} is missing): give the --out folder of a "
-            "completed eyechart evaluate."
-        )
-    try:
-        content = path.read_bytes()
-    except OSError:
-        raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
-    # The version is read first: a file of another version may fail validation for other reasons.
-    version = _version_of(content, path)
-    if version != SCHEMA_VERSION:
-        raise UsageError(
-            f"{folder} was written by another version of eyechart (schema {version}, not"
-            f" {SCHEMA_VERSION}): evaluate again into another folder."
-        )
-    try:
-        # Strict: a number in quotes is damage, not a number.
-        return Results.model_validate_json(content, strict=True).kept_in(folder)
-    except ValidationError as error:
-        problem = first_problem(error).rstrip(".")
-        raise UsageError(f"{path} is damaged ({problem}): run the evaluation again.") from None
-
-
-def _version_of(content: bytes, path: Path) -> int:
-    try:
-        return _Version.model_validate_json(content, strict=True).schema_version
-    except ValidationError as error:
-        # Distinguish a damaged file from a valid JSON file of another program.
-        if error.errors()[0]["type"] == "json_invalid":
-            raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
-        raise UsageError(
-            f"{path} was not written by eyechart evaluate: give another folder."
-        ) from None

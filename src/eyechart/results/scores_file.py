@@ -14,7 +14,8 @@ from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import read_parquet, write_parquet
 from eyechart.results.model_results import SpaceResults
-from eyechart.results.schema import Results, read_results
+from eyechart.results.results_file import read_results
+from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate
 
 SCORES_FILE = "scores.parquet"

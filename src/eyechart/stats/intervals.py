@@ -1,6 +1,7 @@
 """Confidence intervals: percentile, Wilson, Korn–Graubard, and intervals of weighted sums.
 
-These functions take and return plain numbers.
+These functions take and return plain numbers. scipy.stats is imported where it is used: it takes a
+second, and processes that only predict do not need it.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,6 @@ from math import sqrt
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import beta, t
 
 from eyechart.core.arguments import as_number
 from eyechart.core.arrays import FloatArray, IntArray
@@ -82,6 +82,8 @@ def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float
     # A single unit has no degrees of freedom; for shares, Wilson's interval sets the width.
     if n_units is None or n_units < 2:
         return 1.0
+    from scipy.stats import t
+
     tail = (1 + level) / 2
     return float(t.ppf(tail, n_units - 1) / ndtri(tail)) * sqrt(n_units / (n_units - 1))
 
@@ -140,6 +142,8 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
         >>> tuple(round(end, 2) for end in clustered_interval(n_correct, n_trials, 0.95))
         (0.6, 0.93)
     """
+    from scipy.stats import beta, t
+
     n_clusters, total, hits = len(n_trials), int(n_trials.sum()), int(n_correct.sum())
     # nothing is known about other clusters
     if n_clusters < 2:

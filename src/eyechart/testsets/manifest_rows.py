@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
@@ -16,6 +17,7 @@ from eyechart.labels.spaces import category_labels
 from eyechart.suites.suite import Entry
 from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.samples import Samples
+from eyechart.visual_change.ruler import DELTA_V, Ruler
 
 VERSION = 2
 """Version of the schema; increases when the meaning of a column changes."""
@@ -45,6 +47,9 @@ SCHEMA = pa.schema(
 parameters were sampled directly. `delta_v`: null if the clean image contains too little
 information to measure a change. `pixels`: a digest of the corrupted 8-bit values.
 """
+
+RAW = "raw"
+"""Column of the ruler's raw value, in manifests by rulers whose raw value is not Δv itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +89,15 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
         for field in SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def with_raw(table: pa.Table, ruler: Ruler) -> pa.Table:
+    """Return a manifest with the ruler's raw values, unless they are Δv itself."""
+    if ruler.raw_name == DELTA_V:
+        return table
+    delta_v = table["delta_v"].to_numpy()
+    raw = ruler.raw(torch.from_numpy(delta_v.copy())).numpy()
+    return table.append_column(pa.field(RAW, pa.float64()), _null_for_nan(raw))
 
 
 # Called for every batch of a run, always with the same image set.

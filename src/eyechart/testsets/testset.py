@@ -4,7 +4,6 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,26 +24,30 @@ from eyechart.core.records import Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts, read_header, read_parquet, write_parquet
-from eyechart.core.storage.run_folder import check_same, write_settings
-from eyechart.core.storage.shard_records import remove_shard_records
 from eyechart.core.storage.shards import Shard
 from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.imageset import ImageSet, load_images, load_listed
 from eyechart.testsets.coverage import SampleCoverage, coverage_of
-from eyechart.testsets.manifest_rows import SCHEMA, VERSION, Measured, read_samples, samples_table
+from eyechart.testsets.manifest_rows import (
+    SCHEMA,
+    VERSION,
+    Measured,
+    read_samples,
+    samples_table,
+    with_raw,
+)
 from eyechart.testsets.pilot import count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
-from eyechart.testsets.reach_parts import measure_reach, remove_reach, samples_in
+from eyechart.testsets.reach_parts import measure_reach, samples_in
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
+from eyechart.testsets.testset_parts import remove_parts
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 from eyechart.testsets.uniform import Reach, find_targets, find_values
+from eyechart.visual_change.registry import find_ruler, present_name
 
 HEADER = "eyechart testset"
 """Metadata key of a Parquet file with a test set."""
-
-PLAN = "plan.json"
-"""File that states which plan the part files of a test set belong to."""
 
 
 class TestSetHeader(Record):
@@ -60,6 +63,8 @@ class TestSetHeader(Record):
     """Number of images that the test set was sampled from."""
     damaged: tuple[str, ...]
     """Names of the images that were left out."""
+    ruler_version: int = 1
+    """Version of the ruler that measured visual change; values from different versions differ."""
     versions: dict[str, str]
     """Versions of eyechart and of the packages that its results depend on."""
 
@@ -71,7 +76,8 @@ class TestSet:
     The images are not stored: each row of the table suffices to regenerate its image.
 
     Attributes:
-        table: A pyarrow table with one row per sample and the columns of `SCHEMA`.
+        table: A pyarrow table with one row per sample and the columns of `SCHEMA`, and the ruler's
+            raw value as `raw` if it is not Δv itself.
         plan: How the samples were drawn.
         header: Everything else that determines the test set.
 
@@ -165,8 +171,16 @@ class TestSet:
         """Return the samples; `images` must be the images they were drawn from.
 
         Raises:
-            UsageError: If these are different images, or were loaded with a different stimulus.
+            UsageError: If these are different images, or were loaded with a different stimulus, or
+                the ruler has changed since the test set was drawn.
         """
+        ruler = find_ruler(self.plan.ruler)
+        if ruler.version != self.header.ruler_version:
+            raise UsageError(
+                f"The test set was measured by version {self.header.ruler_version} of the ruler"
+                f" {ruler.name}, but this version of eyechart has version {ruler.version}: draw a"
+                " new test set."
+            )
         if images.stimulus.name != self.header.stimulus:
             raise UsageError(
                 f"The test set was drawn for stimulus {self.header.stimulus}, but the images were"
@@ -237,6 +251,7 @@ def plan_from(settings: Mapping[str, Any], where: Path) -> Plan:
     values = {name: value for name, value in settings.items() if name != FINGERPRINT}
     for name in ("corruptions", "delta_v"):
         values[name] = tuple(values[name])
+    values["ruler"] = present_name(values["ruler"])
     plan = Plan(**values)
     # A changed suite would regenerate images that differ from the measured ones.
     if plan.settings()[FINGERPRINT] != settings[FINGERPRINT]:
@@ -292,7 +307,7 @@ def make_testset(
     with lock_folder(folder):
         measured = measure_testset(images, plan, device, folder, step)
         assert measured is not None, "without shards nothing is left to others"
-        return join_parts(folder, measured, plan, header_of(images))
+        return join_parts(folder, measured, plan, header_of(images, plan))
 
 
 def keep_testset(
@@ -308,18 +323,6 @@ def keep_testset(
     # Only once the manifest is on disk: a run that is killed earlier resumes from its parts.
     remove_parts(folder, testset.table["corruption"].unique().to_pylist())
     return testset
-
-
-def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
-    """Remove the part files with these names and the plan's file; all other files are kept."""
-    parts = Parts(folder, names)
-    for name in names:
-        parts.drop(name)
-    remove_reach(folder)
-    remove_shard_records(folder)
-    (folder / PLAN).unlink(missing_ok=True)
-    with suppress(OSError):  # the folder contains other files
-        folder.rmdir()
 
 
 def measure_testset(
@@ -383,7 +386,8 @@ def join_parts(folder: Path, names: Iterable[str], plan: Plan, header: TestSetHe
     parts = Parts(folder, names)
     parts.merge()
     tables = [parts.read(name) for name in names]
-    return TestSet(pa.concat_tables(tables).cast(SCHEMA), plan, header)
+    table = pa.concat_tables(tables).cast(SCHEMA)
+    return TestSet(with_raw(table, find_ruler(plan.ruler)), plan, header)
 
 
 def _used(samples: Samples, reach: Reach | None) -> Samples:
@@ -393,42 +397,14 @@ def _used(samples: Samples, reach: Reach | None) -> Samples:
     return samples.take(np.flatnonzero(~np.isnan(reach.target)))
 
 
-def parts_folder(out: Path) -> Path:
-    """Return the folder next to a test set for its part files."""
-    # not `with_name`, which raises for "."
-    return out.parent / f"{out.name}.parts"
-
-
-def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
-    """Return the folder next to `out` for part files; raise an error if it has a different plan."""
-    folder = parts_folder(out)
-    record = folder / PLAN
-    settings = {
-        **plan.settings(),
-        "stimulus": images.stimulus.name,
-        "images": images.fingerprint,
-    }
-    try:
-        folder.mkdir(exist_ok=True)
-        # Never write into a folder that contains files of the user; listed first, because another
-        # shard may write its record and then its parts meanwhile.
-        contents = list(folder.iterdir())
-        if contents and not record.exists():
-            raise UsageError(f"{folder} contains other files: move this folder elsewhere.")
-        check_same(record, settings, "an unfinished test set")
-        write_settings(record, settings)
-    except OSError as error:
-        raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
-    return folder
-
-
-def header_of(images: ImageSet) -> TestSetHeader:
+def header_of(images: ImageSet, plan: Plan) -> TestSetHeader:
     """Return everything that determines a test set besides its plan."""
     return TestSetHeader(
         stimulus=images.stimulus.name,
         images=images.digest,
         n_images=len(images),
         damaged=tuple(image.name for image in images.damaged),
+        ruler_version=find_ruler(plan.ruler).version,
         versions=versions(),
     )
 

@@ -99,7 +99,7 @@ class TestsetSettings:
     ruler: Annotated[
         str,
         Option(
-            help=f"Definition of visual change: {one_of(RULERS)}; the human reference needs"
+            help=f"Ruler of visual change: {one_of(RULERS)}; the human reference needs"
             f" {DEFAULT_RULER}.",
             group="Corruptions",
             is_advanced=True,

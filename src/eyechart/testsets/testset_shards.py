@@ -18,16 +18,14 @@ from eyechart.core.storage.shards import Shard
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.testset import (
-    PLAN,
     TestSet,
     TestSetHeader,
     header_of,
     join_parts,
     measure_testset,
-    parts_folder,
     plan_from,
-    remove_parts,
 )
+from eyechart.testsets.testset_parts import PLAN, parts_folder, remove_parts
 
 
 def make_shard(
@@ -52,7 +50,7 @@ def make_shard(
     counts = measure_testset(images, plan, device, folder, step, shard)
     if counts is None:
         return None
-    identity = {"header": header_of(images).model_dump(mode="json"), "names": list(counts)}
+    identity = {"header": header_of(images, plan).model_dump(mode="json"), "names": list(counts)}
     n_samples = sum(counts.values())
     write_shard_record(folder, shard, identity, {"samples": n_samples})
     return n_samples
@@ -76,7 +74,7 @@ def merge_testset(out: Path) -> TestSet:
             raise UsageError(f"{out} already exists: delete it, or choose another --out.")
         folder = parts_folder(out)
         settings = dict(read_settings(folder / PLAN))
-        for name in ("stimulus", "images"):  # they are in the header too
+        for name in ("stimulus", "images", "ruler_version"):  # they are in the header too
             settings.pop(name, None)
         identity, counts = read_shard_records(folder)
         header = TestSetHeader.from_plain(identity.get("header"), str(folder))

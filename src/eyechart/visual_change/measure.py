@@ -1,6 +1,7 @@
 """`vif` and `delta_v`: one number per image for images of any supported type.
 
-`measure_change` also returns how reliable these numbers are.
+`measure_change` also returns how reliable these numbers are. The images are read in
+`measure_inputs.py`.
 """
 
 import warnings
@@ -12,22 +13,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
-from eyechart.core.registry import one_of
-from eyechart.images.image_types import Images, to_batch, to_rgb_levels
-from eyechart.visual_change.gray import to_gray, to_gray_with_gradient
+from eyechart.images.image_types import Images
+from eyechart.visual_change.measure_inputs import (
+    Statistics,
+    check_options,
+    check_pair,
+    find_dtype,
+    find_vif,
+    of_ruler,
+    read_images,
+)
 from eyechart.visual_change.measure_settings import DTYPE
-from eyechart.visual_change.registry import DEFAULT_RULER, RULERS, find_ruler
+from eyechart.visual_change.registry import DEFAULT_RULER, find_ruler
 from eyechart.visual_change.ruler import Ruler
-from eyechart.visual_change.vif.pixel import PixelStatistics
 from eyechart.visual_change.vif.rulers import VifRuler, lost
-from eyechart.visual_change.vif.statistics import CleanStatistics
 
-Statistics = CleanStatistics | PixelStatistics
 Values = Tensor | NDArray[np.generic]
 """One value per image: a tensor if the corrupted images are a tensor, otherwise a NumPy array."""
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 class LowInformationWarning(UserWarning):
@@ -47,18 +50,20 @@ class LowInformationWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Change:
-    """VIF and visual change with their diagnostics, one value per image.
+    """Visual change with its diagnostics, one value per image.
 
     Fields are tensors if the corrupted images are a tensor, otherwise NumPy arrays.
 
     Attributes:
         vif: the fraction of the clean image's information that is left; above 1 if contrast was
-            increased.
-        delta_v: the fraction that is lost, max(0, 1 − VIF); NaN if not `measurable`.
-        information: the variation of the clean image within windows, in bits per coefficient.
-        scales: the number of scales of the pyramid.
-        measurable: False for clean images that are nearly constant or a pure grating.
+            increased; NaN for rulers that do not measure VIF.
+        delta_v: the visual change in [0, 1], for VIF max(0, 1 − VIF); NaN if not `measurable`.
+        information: the variation of the clean image within windows, in bits per coefficient; NaN
+            for rulers that do not measure VIF.
+        scales: the number of image scales.
+        measurable: False for clean images that are nearly constant or, for VIF, a pure grating.
         ill_conditioned: True if float32 was not sufficient, so that float64 was used.
+        raw: the ruler's raw value, from which Δv is mapped to [0, 1]; Δv itself for VIF.
 
     Example:
         >>> import numpy as np
@@ -75,6 +80,7 @@ class Change:
     scales: Values
     measurable: Values
     ill_conditioned: Values
+    raw: Values
 
 
 def vif(
@@ -93,7 +99,8 @@ def vif(
         clean: images of any type that `corrupt` accepts, or the result of `clean_statistics`; a
             single clean image is compared with all corrupted ones.
         corrupted: images of the same size.
-        ruler: "vif", "sheikh2006" or "pixel"; their values are not comparable.
+        ruler: the definition of VIF: "vif", "sheikh2006" or "vif-pixel"; their values are not
+            comparable.
         dtype: "float32" is faster on a GPU; ignored if `clean` is the result of `clean_statistics`.
         differentiable: whether tensors are not rounded, so that the result has a gradient with
             respect to `corrupted`.
@@ -113,7 +120,7 @@ def vif(
         >>> round(ec.vif(clean, clean), 6)
         1.0
     """
-    change = _measure(clean, corrupted, ruler, dtype, differentiable)
+    change = _measure(clean, corrupted, find_vif(ruler), dtype, differentiable)
     return _plain(change.vif, corrupted)
 
 
@@ -125,20 +132,24 @@ def delta_v(
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
-    """Return the visual change Δv = max(0, 1 − VIF) in [0, 1], one number per image.
+    """Return the visual change Δv in [0, 1], one number per image.
 
-    If the clean image is constant or contains almost no information, Δv is NaN, and a
-    LowInformationWarning states the number of these images.
+    The default ruler gives Δv = max(0, 1 − VIF). If the clean image is constant or contains almost
+    no information, Δv is NaN, and a LowInformationWarning states the number of these images.
 
     Args:
         clean: as for `vif`.
         corrupted: images of the same size.
-        ruler: "vif", "sheikh2006" or "pixel"; their values are not comparable.
-        dtype: as for `vif`; rulers that are not based on VIF ignore it.
-        differentiable: as for `vif`; rulers that are not based on VIF have no gradient.
+        ruler: the name of a ruler; values of different rulers are not comparable.
+        dtype: as for `vif`; only rulers based on VIF accept another value than the default.
+        differentiable: as for `vif`; only rulers based on VIF have a gradient.
 
     Returns:
         0 for identical images, 1 if all information is lost, in the same type as for `vif`.
+
+    Raises:
+        UsageError: the images are too small or do not match, or the ruler needs weights that are
+            not installed.
 
     Example:
         >>> import numpy as np
@@ -151,31 +162,9 @@ def delta_v(
         >>> mild.shape, bool((mild < strong).all())
         ((2,), True)
     """
-    chosen = find_ruler(ruler)
-    if isinstance(chosen, VifRuler):
-        change = _measure(clean, corrupted, ruler, dtype, differentiable)
-        values, measurable = change.delta_v, change.measurable
-    else:
-        values, measurable = _change_by(chosen, clean, corrupted)
-    _warn(measurable)
-    return _plain(values, corrupted)
-
-
-def _change_by(
-    ruler: Ruler, clean: Images | Statistics, corrupted: Images
-) -> tuple[Values, Values]:
-    """Return Δv as measured by the given ruler on 8-bit color images."""
-    before, after = to_rgb_levels(clean), to_rgb_levels(corrupted)
-    # a single clean image is compared with every corrupted one
-    if len(before) not in (1, len(after)) or before.shape[2:] != after.shape[2:]:
-        raise UsageError(
-            f"clean and corrupted must have the same shape, or clean must be a single image: clean"
-            f" is {tuple(before.shape)}, corrupted is {tuple(after.shape)}."
-        )
-    description = ruler.describe(before)
-    change = ruler.compare(description, after)
-    values = change if isinstance(corrupted, Tensor) else change.cpu().numpy()
-    return values, description.measurable.expand(len(after))
+    change = _measure(clean, corrupted, find_ruler(ruler), dtype, differentiable)
+    _warn(change.measurable)
+    return _plain(change.delta_v, corrupted)
 
 
 def measure_change(
@@ -185,13 +174,13 @@ def measure_change(
     ruler: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
 ) -> Change:
-    """Return VIF and Δv together with diagnostics of their reliability.
+    """Return Δv and VIF together with diagnostics of their reliability.
 
     Args:
         clean: as for `vif`.
         corrupted: images of the same size.
-        ruler: "vif", "sheikh2006" or "pixel"; their values are not comparable.
-        dtype: as for `vif`.
+        ruler: the name of a ruler; values of different rulers are not comparable.
+        dtype: as for `delta_v`.
 
     Returns:
         A `Change` with one value per image in each field.
@@ -204,7 +193,7 @@ def measure_change(
         >>> change.vif.round(6).tolist(), change.measurable.tolist()
         ([1.0, 1.0], [True, True])
     """
-    return _measure(clean, corrupted, ruler, dtype, differentiable=False)
+    return _measure(clean, corrupted, find_ruler(ruler), dtype, differentiable=False)
 
 
 def clean_statistics(
@@ -217,11 +206,11 @@ def clean_statistics(
     """Return statistics of clean images, to reuse them for many corrupted images.
 
     At 224 px the statistics take 1.3 MB per image, 0.8 MB in float32 (1.4 MB with the ruler
-    "pixel").
+    "vif-pixel").
 
     Args:
         clean: images of equal size, of any type that `corrupt` accepts.
-        ruler: "vif", "sheikh2006" or "pixel".
+        ruler: the definition of VIF: "vif", "sheikh2006" or "vif-pixel".
         dtype: "float32" takes less memory and is faster on a GPU.
         differentiable: as for `vif`; use the same value in both calls.
 
@@ -237,7 +226,7 @@ def clean_statistics(
         [1.0, 1.0]
     """
     chosen = find_vif(ruler)
-    grays = [gray.detach() for gray in _grays(clean, "clean", differentiable)]
+    grays = [gray.detach() for gray in read_images(clean, "clean", chosen, differentiable)]
     # the statistics of all images are stacked into one tensor per scale
     sizes = {tuple(gray.shape[1:]) for gray in grays}
     if len(sizes) > 1:
@@ -249,18 +238,19 @@ def clean_statistics(
 def _measure(
     clean: Images | Statistics,
     corrupted: Images,
-    ruler: str,
+    ruler: Ruler,
     dtype: str | torch.dtype,
     differentiable: bool,
 ) -> Change:
-    chosen, band_dtype = find_vif(ruler), find_dtype(dtype)
-    after = _grays(corrupted, "corrupted", differentiable)
+    band_dtype = find_dtype(dtype)
+    check_options(ruler, band_dtype, differentiable)
+    after = read_images(corrupted, "corrupted", ruler, differentiable)
     if isinstance(clean, Statistics):
-        before: Statistics | list[Tensor] = _of_ruler(clean, chosen)
+        before: Statistics | list[Tensor] = of_ruler(clean, ruler)
     else:
         # the clean images get no gradient: it would pass through degenerate eigenvectors
-        before = [gray.detach() for gray in _grays(clean, "clean", differentiable)]
-    n_corrupted = sum(len(gray) for gray in after)
+        before = [images.detach() for images in read_images(clean, "clean", ruler, differentiable)]
+    n_corrupted = sum(len(images) for images in after)
     n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
     if n_clean not in (1, n_corrupted):
         raise UsageError(
@@ -268,42 +258,63 @@ def _measure(
             "a single clean image."
         )
     if isinstance(corrupted, list | tuple):
-        return _in_kind(_compare_list(before, after, chosen, band_dtype), corrupted)
+        return _in_kind(_compare_list(before, after, ruler, band_dtype), corrupted)
     if isinstance(before, Statistics):
-        return _in_kind(_compare(before, after[0], chosen, band_dtype), corrupted)
+        return _in_kind(_compare(before, after[0], ruler, band_dtype), corrupted)
     # before they are joined, because torch's message on unequal sizes would not name the images
-    for gray in before:
-        check_pair(gray, after[0], chosen)
-    return _in_kind(_compare(torch.cat(before), after[0], chosen, band_dtype), corrupted)
+    for images in before:
+        check_pair(images, after[0], ruler)
+    return _in_kind(_compare(torch.cat(before), after[0], ruler, band_dtype), corrupted)
 
 
 def _compare(
-    before: Statistics | Tensor, after: Tensor, ruler: VifRuler, dtype: torch.dtype
+    before: Statistics | Tensor, after: Tensor, ruler: Ruler, dtype: torch.dtype
 ) -> Change:
-    """Compare gray images of equal size."""
+    """Compare images of equal size, as read by `read_images`."""
     check_pair(before, after, ruler)
+    if not isinstance(ruler, VifRuler):
+        assert isinstance(before, Tensor), "only VIF has statistics"
+        return _compare_by(ruler, before, after)
     described = ruler.describe_gray(before, dtype) if isinstance(before, Tensor) else before
     value = ruler.fidelity(described, after)
     count = len(value)
+    delta_v = lost(value, described.measurable)
     return Change(
         value,
-        lost(value, described.measurable),
+        delta_v,
         described.information.expand(count),
         torch.full((count,), described.n_scales, device=value.device),
         described.measurable.expand(count),
         described.ill_conditioned.expand(count),
+        ruler.raw(delta_v),
+    )
+
+
+def _compare_by(ruler: Ruler, before: Tensor, after: Tensor) -> Change:
+    """Compare 8-bit color images of equal size by a ruler that does not measure VIF."""
+    description = ruler.describe(before)
+    delta_v = ruler.compare(description, after)
+    unknown = torch.full_like(delta_v, torch.nan)
+    return Change(
+        unknown,
+        delta_v,
+        unknown,
+        torch.full((len(after),), description.n_scales, device=delta_v.device),
+        description.measurable.expand(len(after)),
+        torch.zeros(len(after), dtype=torch.bool, device=delta_v.device),
+        ruler.raw(delta_v),
     )
 
 
 def _compare_list(
-    before: Statistics | list[Tensor], after: list[Tensor], ruler: VifRuler, dtype: torch.dtype
+    before: Statistics | list[Tensor], after: list[Tensor], ruler: Ruler, dtype: torch.dtype
 ) -> Change:
     """Compare the images of a list; images of equal size are compared together."""
     if isinstance(before, Statistics):
-        for gray in after:
-            check_pair(before, gray, ruler)
+        for image in after:
+            check_pair(before, image, ruler)
         return _compare(before, torch.cat(after), ruler, dtype)
-    before = [gray[None] for batch in before for gray in batch]
+    before = [image[None] for batch in before for image in batch]
     # one clean image serves for all
     before = before if len(before) > 1 else before * len(after)
     indices: dict[tuple[object, ...], list[int]] = {}
@@ -328,88 +339,6 @@ def _compare_list(
             for field in fields(Change)
         )
     )
-
-
-def _grays(images: object, role: str, differentiable: bool) -> list[Tensor]:
-    """Return one batch of gray images (B, H, W), or one batch for each image of a list."""
-    differentiable = as_flag(differentiable, "differentiable")
-    if isinstance(images, list | tuple):
-        if not images:
-            raise UsageError(f"{role} is empty: give at least one image.")
-        if differentiable:
-            raise UsageError("A list has no gradient: stack the images into one tensor.")
-        grays = [_grays(image, role, differentiable) for image in images]
-        if any(len(gray) != 1 or len(gray[0]) != 1 for gray in grays):
-            raise UsageError(f"{role} is a list, so it must contain single images, not batches.")
-        return [gray[0] for gray in grays]
-    # validated in both cases, even if the rounded batch itself is not used
-    batch = _batch(images, role)
-    if not differentiable:
-        return [to_gray(batch)]
-    if not isinstance(images, Tensor) or not images.dtype.is_floating_point:
-        raise UsageError(f"differentiable needs float tensors in 0…1: convert {role} first.")
-    return [to_gray_with_gradient(images.reshape(batch.shape))]
-
-
-def _batch(images: object, role: str) -> Tensor:
-    """Return the images as one batch; `role`, clean or corrupted, names them in errors."""
-    if isinstance(images, Statistics):
-        raise UsageError("Clean statistics must be the first argument: vif(statistics, corrupted).")
-    try:
-        return to_batch(images)[0]
-    except UsageError as error:
-        sentence = str(error)
-        if sentence.startswith("images "):
-            raise UsageError(role + sentence.removeprefix("images")) from None
-        raise UsageError(f"{role}: {sentence}") from None
-
-
-def check_pair(before: Statistics | Tensor, after: Tensor, ruler: VifRuler) -> None:
-    """Raise a UsageError unless gray images (B, H, W) can be compared."""
-    size = tuple(after.shape[1:])
-    if isinstance(before, Tensor):
-        clean_size, device = tuple(before.shape[1:]), before.device
-    else:
-        clean_size, device = (before.height, before.width), before.total.device
-    if clean_size != size:
-        raise UsageError(
-            f"Images must have the same size: clean is {clean_size[1]} × {clean_size[0]} px"
-            f" (width × height), corrupted is {size[1]} × {size[0]}; crop or resize one of them."
-        )
-    if device != after.device:
-        raise UsageError(f"clean is on {device}, corrupted is on {after.device}: move one of them.")
-    ruler.check_size(after)
-
-
-def _of_ruler(statistics: Statistics, ruler: VifRuler) -> Statistics:
-    name = statistics.definition.name
-    if name != ruler.name:
-        raise UsageError(
-            f"The clean statistics are for the ruler '{name}', not '{ruler.name}': give "
-            f"ruler='{name}'."
-        )
-    return statistics
-
-
-def find_vif(name: str) -> VifRuler:
-    """Return the VIF ruler with this name."""
-    ruler = find_ruler(name)
-    if not isinstance(ruler, VifRuler):
-        known = [ruler.name for ruler in RULERS.values() if isinstance(ruler, VifRuler)]
-        raise UsageError(f"{name} does not measure VIF: use {one_of(known)}.")
-    return ruler
-
-
-def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """Return the floating-point type with this name."""
-    if isinstance(dtype, str | type | torch.dtype | np.dtype):
-        # np.float32 is a class with a name, torch.float32 prints as "torch.float32"
-        name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
-        if name in DTYPES:
-            return DTYPES[name]
-        if len(name) <= 60:
-            raise UsageError(f"dtype must be float32 or float64, got {name}.")
-    raise UsageError(f"dtype must be float32 or float64, got {brief(dtype)}.")
 
 
 def _in_kind(change: Change, corrupted: Images) -> Change:

@@ -15,13 +15,14 @@ DTYPE = "float64"
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureSettings:
-    """The definition of VIF, the precision and the device; see `vif`."""
+    """The ruler, the precision and the device; see `delta_v`."""
 
     ruler: Annotated[
         str,
-        Option(help=f"Definition of VIF: {one_of(RULERS)}.", group="Curves and statistics"),
+        Option(help=f"Ruler of visual change: {one_of(RULERS)}.", group="Curves and statistics"),
     ] = DEFAULT_RULER
     dtype: Annotated[
-        str, Option(help="Precision: float64, or float32 (faster on a GPU).", group="Compute")
+        str,
+        Option(help="Precision of VIF: float64, or float32 (faster on a GPU).", group="Compute"),
     ] = DTYPE
     device: Device = "cpu"

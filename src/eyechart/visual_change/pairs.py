@@ -14,8 +14,10 @@ from eyechart.images.identity import file_digest
 from eyechart.images.image_files import ImageFile, find_image_files, read_image
 from eyechart.images.image_types import to_batch
 from eyechart.visual_change.gray import to_gray
-from eyechart.visual_change.measure import check_pair, find_vif, measure_change
+from eyechart.visual_change.measure import measure_change
+from eyechart.visual_change.measure_inputs import check_pair, read_images
 from eyechart.visual_change.measure_settings import MeasureSettings
+from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.table import Row
 
 READ_AT_ONCE = 8
@@ -142,8 +144,12 @@ def _prepare(
             )
         return PairOutcome(pair, known, kept=True)
     try:
-        clean, corrupted = (gray_of(read_image(path)) for path in (pair.clean, pair.corrupted))
-        check_pair(clean, corrupted, find_vif(settings.ruler))
+        ruler = find_ruler(settings.ruler)
+        clean, corrupted = (
+            read_images(read_image(path), role, ruler, differentiable=False)[0]
+            for role, path in (("clean", pair.clean), ("corrupted", pair.corrupted))
+        )
+        check_pair(clean, corrupted, ruler)
     except UsageError as error:
         sentence = str(error)
         # errors about the pixels do not include the file name
@@ -165,6 +171,7 @@ def _measure(held: Sequence[_LoadedPair], settings: MeasureSettings) -> Iterator
             loaded.pair.name,
             float(change.delta_v[index]),
             float(change.vif[index]),
+            float(change.raw[index]),
             float(change.information[index]),
             int(change.scales[index]),
             bool(change.measurable[index]),

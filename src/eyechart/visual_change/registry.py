@@ -16,7 +16,40 @@ DEFAULT_RULER = "vif"
 RULERS: "Registry[Ruler]" = Registry("ruler")
 RULERS.add_lazily("vif", "eyechart.visual_change.vif.rulers:VCR_RULER")
 RULERS.add_lazily("sheikh2006", "eyechart.visual_change.vif.rulers:SHEIKH2006_RULER")
-RULERS.add_lazily("pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
+RULERS.add_lazily("vif-pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
+RULERS.add_lazily("vif-human", "eyechart.visual_change.registration.human_ruler:HUMAN_RULER")
+RULERS.add_lazily("ms-ssim", "eyechart.visual_change.ms_ssim:MS_SSIM_RULER")
+RULERS.add_lazily("lpips", "eyechart.visual_change.networks.network_rulers:LPIPS_RULER")
+RULERS.add_lazily("lpips-vgg", "eyechart.visual_change.networks.network_rulers:LPIPS_VGG_RULER")
+RULERS.add_lazily("st-lpips", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_RULER")
+RULERS.add_lazily(
+    "st-lpips-vgg", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_VGG_RULER"
+)
+RULERS.add_lazily("dists", "eyechart.visual_change.networks.network_rulers:DISTS_RULER")
+RULERS.add_lazily("human", "eyechart.visual_change.human:EXPECTED_LOSS_RULER")
+
+MEASURE_GEOMETRY = ("vif-human", "st-lpips", "dists", "human")
+"""Rulers that tolerate or undo a movement of image content, so that they can measure geometric
+corruptions. Declared by name, so that a message can list them without loading their networks.
+"""
+
+FORMER_NAMES = {"pixel": "vif-pixel"}
+"""Names of rulers in files of earlier versions, with their names today."""
+
+
+def measures_geometry(name: str) -> bool:
+    """Return whether the ruler with this name can measure geometric corruptions."""
+    return name in MEASURE_GEOMETRY
+
+
+def geometry_rulers() -> list[str]:
+    """Return the names of the rulers that can measure geometric corruptions."""
+    return [name for name in RULERS if measures_geometry(name)]
+
+
+def present_name(stored: str) -> str:
+    """Return the present name of a ruler whose name was read from a file."""
+    return FORMER_NAMES.get(stored, stored)
 
 
 def find_ruler(name: str) -> "Ruler":

@@ -5,7 +5,13 @@ A ruler gets images, never the corruption that was applied to them.
 
 from typing import Protocol, Self
 
+import torch
 from torch import Tensor
+
+from eyechart.core.errors import UsageError
+
+DELTA_V = "Δv"
+"""The `raw_name` of rulers whose raw value is Δv itself."""
 
 
 class CleanDescription(Protocol):
@@ -38,6 +44,10 @@ class Ruler(Protocol):
         """The ruler's name, as stored in manifests, results, reports and human placements."""
 
     @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+
+    @property
     def version(self) -> int:
         """The version, increased when the ruler gives different values for the same images."""
 
@@ -63,9 +73,38 @@ class Ruler(Protocol):
             UsageError: if the images are smaller than `smallest_side`.
         """
 
+    @property
+    def raw_name(self) -> str:
+        """The name of the raw value, such as "LPIPS"; `DELTA_V` if the raw value is Δv itself."""
+
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W), as float64 (B,) in 0 … 1.
 
         `description` has the same number of images as `corrupted`, or a single image for all. Δv is
         NaN where the clean image is not measurable.
         """
+
+    def raw(self, delta_v: Tensor) -> Tensor:
+        """Return the raw values from which Δv was mapped to 0 … 1, as float64 (B,).
+
+        This is the inverse of the ruler's monotone map.
+        """
+
+
+def check_size(ruler: Ruler, images: Tensor) -> None:
+    """Raise a UsageError unless the images (…, H, W) are large enough for the ruler."""
+    height, width = images.shape[-2:]
+    if min(height, width) < ruler.smallest_side:
+        raise UsageError(
+            f"The ruler {ruler.name} needs images of at least {ruler.smallest_side} px on each"
+            f" side, got {width} × {height} (width × height): enlarge both images."
+        )
+
+
+def check_ready(ruler: Ruler) -> None:
+    """Raise a UsageError if the ruler cannot measure, for example because its weights are missing.
+
+    Called before long work, which would otherwise stop at its first image.
+    """
+    side = ruler.smallest_side
+    ruler.describe(torch.zeros(1, 3, side, side, dtype=torch.uint8))

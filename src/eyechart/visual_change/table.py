@@ -18,13 +18,15 @@ from eyechart.core.version import __version__
 class Row:
     """The row of one pair of images.
 
-    It contains Δv (empty if not measurable) and VIF, the clean image's bits per coefficient, the
-    number of scales of the pyramid, flags, how the pair was measured, and digests of both files.
+    It contains Δv, VIF, the ruler's raw value, the clean image's bits per coefficient, the number
+    of image scales, flags, how the pair was measured, and digests of both files. Values that are
+    NaN (Δv if not measurable, VIF of other rulers) are empty in the file.
     """
 
     name: str
     delta_v: float
     vif: float
+    raw: float
     information: float
     scales: int
     measurable: bool
@@ -61,7 +63,9 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
     except (OSError, csv.Error):
         lines = [[]]
     if lines and lines[0] != COLUMNS:
-        raise UsageError(f"{path} already exists and is not from this command: rename it.")
+        raise UsageError(
+            f"{path} already exists and is not from this command and version: rename it."
+        )
     # a line that cannot be parsed is measured again
     rows = {row.name: row for line in lines[1:] if (row := _parse(line)) is not None}
     other_names = rows.keys() - set(names)
@@ -135,10 +139,8 @@ def _sentences(path: Path) -> Iterator[None]:
 
 
 def _cells(row: Row) -> list[object]:
-    cells = asdict(row)
-    if not row.measurable:
-        cells["delta_v"] = ""
-    return list(cells.values())
+    # NaN is the only value that differs from itself
+    return ["" if value != value else value for value in asdict(row).values()]
 
 
 def _parse(line: list[str]) -> Row | None:
@@ -148,15 +150,17 @@ def _parse(line: list[str]) -> Row | None:
     try:
         return Row(
             cells["name"],
+            # NaN is written as an empty cell
             float(cells["delta_v"] or "nan"),
-            float(cells["vif"]),
-            float(cells["information"]),
+            float(cells["vif"] or "nan"),
+            float(cells["raw"] or "nan"),
+            float(cells["information"] or "nan"),
             int(cells["scales"]),
             # flags are written by `str`, and `bool("False")` would be true
             cells["measurable"] == "True",
             cells["ill_conditioned"] == "True",
             # from `ruler` on, all columns are text
-            *(cells[name] for name in COLUMNS[7:]),
+            *(cells[name] for name in COLUMNS[8:]),
         )
     except ValueError:
         return None

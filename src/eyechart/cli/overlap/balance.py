@@ -14,13 +14,11 @@ from eyechart.cli.overlap.output import (
     check_table,
     is_published,
     members_of,
-    print_notes,
-    print_table,
-    print_written,
     write_latex,
 )
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.overlap.output import print_written
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.printing import print_written
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option

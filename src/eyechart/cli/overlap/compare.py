@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.overlap.output import print_notes
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder_or_file
+from eyechart.cli.shared.printing import print_notes
 from eyechart.core.errors import UsageError
 from eyechart.overlap.overlap_settings import MatrixSettings
 

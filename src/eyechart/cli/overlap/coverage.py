@@ -11,13 +11,11 @@ from eyechart.cli.overlap.output import (
     check_latex,
     is_published,
     members_of,
-    print_notes,
-    print_table,
-    print_written,
     write_latex,
 )
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MIN_OVERLAP, MatrixSettings

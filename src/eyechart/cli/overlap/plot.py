@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.overlap.output import check_figure_file, print_notes, print_written
+from eyechart.cli.overlap.output import check_figure_file
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder_or_file
+from eyechart.cli.shared.printing import print_notes, print_written
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:

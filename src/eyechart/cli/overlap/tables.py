@@ -4,17 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.overlap.output import (
-    FigureFile,
-    check_figure_file,
-    check_table,
-    draw_panel,
-    print_notes,
-    print_table,
-    print_written,
-)
+from eyechart.cli.overlap.output import FigureFile, check_figure_file, check_table, draw_panel
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MatrixSettings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
-from eyechart.core.progress import Advance, duration_text
+from eyechart.core.progress import Advance, Repeated, duration_text
 
 INTERVAL_S = 10.0
 """Seconds between two lines if standard error is not a terminal."""
@@ -92,11 +92,11 @@ class ProgressLines:
         self._n_done = self._n_printed = 0
         self._first: tuple[float, int] | None = None
         self._latest = self._start = time.monotonic()
-        self._lock, self._ended = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._print_lines, daemon=True)
+        self._lock = threading.Lock()
+        self._printing = Repeated(self._print, INTERVAL_S)
 
     def __enter__(self) -> "ProgressLines":
-        self._thread.start()
+        self._printing.start()
         return self
 
     def __exit__(
@@ -105,8 +105,7 @@ class ProgressLines:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ended.set()
-        self._thread.join()
+        self._printing.stop()
         # Work that printed lines also gets a last one, so that a log shows that it ended.
         if self._n_printed and self._n_done >= self._total:
             seconds = duration_text(time.monotonic() - self._start)
@@ -138,10 +137,9 @@ class ProgressLines:
     def _counts(self) -> str:
         return f"{self._n_done:,} of {self._total:,}"
 
-    def _print_lines(self) -> None:
-        while not self._ended.wait(INTERVAL_S):
-            _print_line(self.line())
-            self._n_printed += 1
+    def _print(self) -> None:
+        _print_line(self.line())
+        self._n_printed += 1
 
 
 def _print_line(text: str) -> None:

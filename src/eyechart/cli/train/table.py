@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.overlap.output import check_latex, print_written, write_latex
+from eyechart.cli.overlap.output import check_latex, write_latex
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder, folder_or_file
+from eyechart.cli.shared.printing import print_written
 
 
 @examples(

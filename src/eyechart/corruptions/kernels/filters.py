@@ -1,4 +1,4 @@
-"""Linear filters with one kernel per image: separable ones and general two-dimensional ones.
+"""Linear filters with one kernel per image: separable ones; general ones are in `correlation`.
 
 On the CPU, each plane is filtered separately with OpenCV. On a GPU, Triton filters tap by tap; if
 it is missing, a separable filter is a product with two banded matrices. Kernels with many taps, and
@@ -12,7 +12,7 @@ matter are computed in float64 (see `settle`).
 """
 
 from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -38,14 +38,6 @@ LONGEST_MATRIX = 1024
 LINE_VALUES = 1 << 22
 """Number of padded values that are transformed at once, to limit memory use."""
 
-MOST_TAPS = 1024
-"""Number of weights per kernel beyond which an FFT is faster on a GPU than filtering tap by tap."""
-
-LARGE = 144
-"""Minimum number of taps at which OpenCV always filters by Fourier transform."""
-
-FFT_IMAGES = 32
-
 Weights = NDArray[np.float64]
 """Filter kernels (B, 2·radius + 1), one per image."""
 
@@ -56,15 +48,6 @@ HALF_STEP = 2.0**-24
 
 LONGEST_ROUGH = 33
 """Number of taps of a separable kernel up to which filtering in float32 first pays off."""
-
-MOST_ROUGH = 160
-"""The same for two-dimensional kernels, whose zeros do not count."""
-
-LARGE_ROUGH = 130
-"""Minimum number of taps at which OpenCV filters float32 by Fourier transform."""
-
-PIECE = 40
-"""Maximum number of taps that are summed in float32 before pieces of a kernel are added up."""
 
 MOST_GATHERED = 4
 """Number of float64 products, per value of the image, up to which doubtful values are settled one
@@ -177,7 +160,7 @@ def _separable_rounded(
         for plane, result in zip(image, rough, strict=True):
             cv2.sepFilter2D(plane, -1, taps, taps, dst=result, borderType=CV2_BORDERS[border])
         square, anchor = taps[:, None] * taps, (len(taps) // 2, len(taps) // 2)
-        exact_at = partial(_values_at, image, square, anchor, border)
+        exact_at = partial(values_at, image, square, anchor, border)
         exact = partial(_separable_cv2, cv2, images[own], weights[own], border)
         results.append(
             settle(
@@ -221,7 +204,7 @@ def settle(
     return low
 
 
-def _values_at(
+def values_at(
     image: Plane,
     kernel: NDArray[np.floating],
     anchor: tuple[int, int],
@@ -268,7 +251,7 @@ def _filter_lines(plane: Tensor, taps: Tensor, border: str) -> Tensor:
     count, length = plane.shape
     reach = len(taps) // 2
     places = fold(torch.arange(-reach, length + reach, device=plane.device), length, border)
-    size = _fft_length(len(places))
+    size = fft_length(len(places))
     spectrum = torch.fft.rfft(taps, n=size)
     out = torch.empty(count, length, dtype=plane.dtype, device=plane.device)
     step = max(1, LINE_VALUES // size)
@@ -306,156 +289,7 @@ def band_matrix(kernels: Tensor, size: int, border: str) -> Tensor:
     )
 
 
-def correlate(
-    images: Tensor,
-    kernels: Tensor,
-    border: str = "mirror",
-    finish: Rounding | None = None,
-    most_taps: int | None = None,
-) -> Tensor:
-    """Return the images filtered with (B, kh, kw) kernels of odd size, centered, not flipped.
-
-    Kernels are rounded to float32. `finish`: a rounding that is applied to the result; images and
-    kernels must not be negative then. `most_taps`: the maximum number of weights of a kernel that
-    are not zero, if most are.
-    """
-    kernels = kernels.to(torch.float32)
-    cv2 = opencv()
-    if has_triton(images.device) and (most_taps or kernels[0].numel()) <= MOST_TAPS:
-        from eyechart.corruptions.kernels.filters_triton import correlate_in_triton
-
-        result = correlate_in_triton(images, kernels, border)
-        return result if finish is None else finish(result)
-    if images.device.type != "cpu" or cv2 is None:
-        result = correlate_fft(images, kernels, border)
-        return result if finish is None else finish(result)
-    results = []
-    for image, kernel in zip(images.numpy(), kernels.numpy(), strict=True):
-        taps, anchor = _trim(kernel)
-        if finish is not None and np.count_nonzero(taps) <= MOST_ROUGH:
-            rough, steps = _correlate_roughly(cv2, image, taps, anchor, border)
-            results.append(settle_correlation(image, kernel, border, finish, rough, steps))
-        else:
-            result = _correlate_cv2(cv2, image, taps, anchor, border)
-            results.append(result if finish is None else finish(result))
-    return torch.stack(results)
-
-
-def _correlate_cv2(
-    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
-) -> Tensor:
-    out = np.empty_like(image)
-    source: NDArray[np.floating] = image
-    kernel: NDArray[np.floating] = taps
-    # From this size on OpenCV uses a Fourier transform, in float64 for any input type; smaller
-    # kernels are applied directly, in the type of the image.
-    if taps.size < LARGE:
-        source, kernel = image.astype(np.float64), taps.astype(np.float64)
-    for plane, result in zip(source, out, strict=True):
-        result[:] = cv2.filter2D(plane, -1, kernel, anchor=anchor, borderType=CV2_BORDERS[border])
-    return torch.from_numpy(out)
-
-
-def _correlate_roughly(
-    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
-) -> tuple[Plane, int]:
-    """Return the result of `_correlate_cv2` in float32, and the number of roundings behind it."""
-    height, width = image.shape[1:]
-    left, top = anchor
-    sides = (top, taps.shape[0] - 1 - top, left, taps.shape[1] - 1 - left)
-    pieces = _pieces(taps.tobytes(), taps.shape[1])
-    rough = np.empty_like(image)
-    for plane, result in zip(image, rough, strict=True):
-        padded = cv2.copyMakeBorder(plane, *sides, CV2_BORDERS[border])
-        for number, (down, across, piece) in enumerate(pieces):
-            rows, columns = piece.shape
-            part = padded[down : down + height + rows - 1, across : across + width + columns - 1]
-            filtered = cv2.filter2D(part, -1, piece, anchor=(0, 0))[:height, :width]
-            if number == 0:
-                result[:] = filtered
-            else:
-                cv2.add(result, filtered, result)
-    return rough, PIECE + len(pieces) + 4
-
-
-def settle_correlation(
-    image: Plane,
-    kernel: NDArray[np.float32],
-    border: str,
-    finish: Rounding,
-    rough: Plane,
-    steps: int,
-) -> Tensor:
-    """Return the result of `correlate` for one image on the CPU from rough values; see `settle`."""
-    taps, anchor = _trim(kernel)
-    return settle(
-        torch.from_numpy(rough),
-        steps,
-        finish,
-        lambda places: _values_at(image, taps, anchor, border, places),
-        lambda: _correlate_cv2(opencv(), image, taps, anchor, border),
-        int(np.count_nonzero(taps)),
-    )
-
-
-@lru_cache(maxsize=256)
-def _pieces(kernel: bytes, columns: int) -> list[tuple[int, int, NDArray[np.float32]]]:
-    """Return a float32 kernel in pieces that OpenCV applies directly, each with its offset."""
-    taps = np.frombuffer(kernel, dtype=np.float32).reshape(-1, columns)
-    rows, places = np.nonzero(taps)
-    pieces = []
-    start = 0
-    while start < len(rows):
-        stop = start + 1
-        # as many taps, in the order of reading, as their bounding box and their sum allow
-        while stop < min(len(rows), start + PIECE):
-            box = places[start : stop + 1]
-            if (rows[stop] - rows[start] + 1) * (np.ptp(box) + 1) >= LARGE_ROUGH:
-                break
-            stop += 1
-        down, across = rows[start:stop], places[start:stop]
-        top, left = int(down[0]), int(across.min())
-        piece = np.zeros((down[-1] - top + 1, across.max() - left + 1), dtype=np.float32)
-        piece[down - top, across - left] = taps[down, across]
-        pieces.append((top, left, piece))
-        start = stop
-    return pieces
-
-
-def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.float32], tuple[int, int]]:
-    """Return the kernel without its zero margins, and the position (x, y) of its center."""
-    center = (kernel.shape[0] // 2, kernel.shape[1] // 2)
-    rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
-    # the center stays inside, because OpenCV requires the anchor to be within the kernel
-    top, bottom = min(rows[0], center[0]), max(rows[-1], center[0])
-    left, right = min(columns[0], center[1]), max(columns[-1], center[1])
-    anchor = (int(center[1] - left), int(center[0] - top))
-    return kernel[top : bottom + 1, left : right + 1], anchor
-
-
-def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
-    """Return the result of `correlate`, computed by Fourier transform on any device."""
-    height, width = images.shape[-2:]
-    down, across = kernels.shape[-2] // 2, kernels.shape[-1] // 2
-    device = images.device
-    rows = fold(torch.arange(-down, height + down, device=device), height, border)
-    columns = fold(torch.arange(-across, width + across, device=device), width, border)
-    size = (_fft_length(len(rows)), _fft_length(len(columns)))
-    out = torch.empty_like(images)
-    # a few images at a time, because float64 spectra are large
-    for start in range(0, len(images), FFT_IMAGES):
-        part = slice(start, start + FFT_IMAGES)
-        padded = images[part].to(torch.float64).index_select(2, rows).index_select(3, columns)
-        spectrum = torch.fft.rfft2(padded, s=size)
-        # the conjugate gives a correlation, whose kernel is not flipped; its wrap-around is cut off
-        spectrum *= torch.fft.rfft2(kernels[part].to(torch.float64), s=size).conj_physical_()[
-            :, None
-        ]
-        out[part] = torch.fft.irfft2(spectrum, s=size)[..., :height, :width]
-    return out
-
-
 @cache
-def _fft_length(length: int) -> int:
+def fft_length(length: int) -> int:
     """Return the next length that is fast to transform: even, with small prime factors."""
     return 2 * int(next_fast_len(-(-length // 2), real=True))

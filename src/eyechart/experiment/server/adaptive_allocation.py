@@ -22,8 +22,8 @@ from eyechart.experiment.storage.database_tables import (
     StimulusRow,
     TrialRow,
 )
+from eyechart.humans.human_responses import CLEAN
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
-from eyechart.testsets.plan import CLEAN
 
 BINS = 10
 """Number of bins of visual change per corruption."""

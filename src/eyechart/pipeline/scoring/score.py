@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pyarrow.compute as pc
 
-from eyechart.core.devices import device_title
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
@@ -51,7 +50,7 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
         paired=tuple(paired_models(models)),
         warnings=tuple(caveats_of(task, models, choice, fit, coverage)),
         agreements=tuple(agreements(readers, run.entries, references, fit, progress)),
-        run=_run_info(task),
+        run=_run_info(run),
         humans=() if references is None else experiments_of(references, fit),
     )
 
@@ -130,15 +129,15 @@ def _with_left_out(run: EvaluationRun) -> PredictionTask:
     return replace(run.task, images=images)
 
 
-def _run_info(task: PredictionTask) -> RunInfo:
+def _run_info(run: EvaluationRun) -> RunInfo:
     """Return what depends on machine and moment; its time and energy are added at the end."""
     return RunInfo(
         versions=versions(),
         git=git_hash(),
-        device=", ".join(dict.fromkeys(device_title(model.device) for model in task.models)),
+        device=", ".join(run.device_titles),
         command="",
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        images=task.images.source,
+        images=run.task.images.source,
     )
 
 

@@ -16,13 +16,8 @@ from eyechart.reports.html.cells import (
     percent,
     style_of,
 )
-from eyechart.reports.html.verdict import (
-    NO_CLAIM,
-    NO_HUMANS,
-    Basis,
-    basis_of,
-    too_few,
-)
+from eyechart.reports.html.verdict import too_few
+from eyechart.reports.html.verdict_basis import NO_CLAIM, NO_HUMANS, Basis, basis_of
 from eyechart.reports.series.break_points import break_points, first_break
 from eyechart.reports.series.main_score import MainScore, main_score
 from eyechart.reports.series.overall_scores import is_mean_marked

@@ -4,7 +4,6 @@ Every claim is based on a statistical test; with insufficient data, no claim is 
 that is not compared with humans is judged by mCE, R_a, R_p or its errors.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -13,9 +12,7 @@ from markupsafe import Markup
 from eyechart.humans.transfer import bare_name
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.html.cells import (
-    NumberCell,
     Numbers,
-    Style,
     counted,
     delta,
     images_behind,
@@ -23,23 +20,21 @@ from eyechart.reports.html.cells import (
     percent,
     style_of,
 )
+from eyechart.reports.html.verdict_basis import (
+    NO_CLAIM,
+    NO_HUMANS,
+    Basis,
+    Compared,
+    basis_of,
+    n_ahead,
+)
 from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
 from eyechart.reports.words import corruption_words, listed, plural, short_names
-from eyechart.results.curve_results import HumanComparison
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.scores.registry import PROPERTIES, SCORES
-from eyechart.stats.p_values import SIGNIFICANT
 
 WIDE = 0.1
 """Minimum distance between the bounds of HMRI for them to be mentioned."""
-
-BADGES = {
-    (False, False): ("even", "no significant difference from humans"),
-    (True, False): ("behind", "behind humans"),
-    (False, True): ("ahead", "ahead of humans"),
-    (True, True): ("mixed", "partly behind and partly ahead of humans"),
-}
-"""Tone and badge, by whether humans lead significantly anywhere and whether the model does."""
 
 MIN_ERROR = 0.01
 """Minimum error rate for a corruption to be mentioned."""
@@ -56,8 +51,6 @@ HOW_SHOWN = {
 }
 """Notes on how experiments showed images to humans, by human reference."""
 
-NO_CLAIM = ("unclear", "insufficient data")
-NO_HUMANS = ("unclear", "not compared with humans")
 NO_AREA = Markup("cannot be compared with humans, who recognized nothing under these corruptions.")
 
 
@@ -74,31 +67,6 @@ class Verdict:
     badge: str
     text: Markup
     details: Markup | str = ""
-
-
-@dataclass(frozen=True)
-class HumanScores:
-    """A model compared with humans under one corruption, and its location in results.json."""
-
-    corruption: str
-    humans: HumanComparison
-    numbers: Numbers
-    path: Steps
-
-    def cell(self, style: Style, *steps: str | int) -> NumberCell:
-        """Return the number at this path within the comparison."""
-        return self.numbers.cell(style, *self.path, *steps)
-
-    def is_ahead(self, side: str) -> bool:
-        """Return whether "humans" or "model" is significantly ahead, Holm-corrected."""
-        # Ranges are from the test of one corruption; only the p-value is corrected for their
-        # number.
-        p_value = self.humans.p_humans if side == "humans" else self.humans.p_model
-        return p_value < SIGNIFICANT and any(lead.who == side for lead in self.humans.tested)
-
-
-Compared = Sequence[HumanScores]
-"""Comparisons of one model and property with humans, by corruption."""
 
 
 def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
@@ -119,41 +87,6 @@ def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
     if basis.tone == NO_CLAIM:
         return Verdict(model, *NO_CLAIM, _no_claim(model, basis))
     return Verdict(model, *basis.tone, _compared_with_humans(*means, compared), _details(compared))
-
-
-@dataclass(frozen=True)
-class Basis:
-    """The comparison with humans that decides the verdict on a model.
-
-    `tone`: how the verdict is marked, and its badge.
-    """
-
-    space: str
-    letter: str
-    compared: Compared
-    numbers: Numbers
-    tone: tuple[str, str]
-
-    def n_ahead(self, side: str) -> int:
-        """Return the number of corruptions under which "humans" or "model" leads significantly."""
-        return _n_ahead(self.compared, side)
-
-
-def basis_of(report: Report, part: Part, model: ModelEntry) -> Basis | None:
-    """Return the comparison with humans that decides the verdict; None if there is none."""
-    numbers = numbers_of(report, model)
-    # Accuracy before consistency; the first comparison with humans decides the verdict.
-    for space, letter in ((space, letter) for letter in PROPERTIES for space in part.spaces):
-        scores = model.space(space)
-        if scores is not None and f"hmri_{letter}" in scores.means:
-            compared = list(human_scores(numbers, part, model, space, letter))
-            tone = BADGES[_n_ahead(compared, "humans") > 0, _n_ahead(compared, "model") > 0]
-            if not scores.means[f"hmri_{letter}"].is_known:
-                tone = NO_HUMANS
-            elif scores.verdict:
-                tone = NO_CLAIM
-            return Basis(space, letter, compared, numbers, tone)
-    return None
 
 
 def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
@@ -230,23 +163,6 @@ def _caution(part: Part) -> str:
 # Compared with humans
 
 
-def human_scores(
-    numbers: Numbers, part: Part, model: ModelEntry, space: str, letter: str
-) -> Iterator[HumanScores]:
-    """Yield how a model compares with humans under each corruption that means include."""
-    scores = model.space(space)
-    for corruption, results in ({} if scores is None else scores.corruptions).items():
-        humans = results.properties[letter].humans if letter in results.properties else None
-        if humans is not None and corruption in part.standings.board.counted:
-            path = model.path(space, "corruptions", corruption, PROPERTIES[letter], "humans")
-            yield HumanScores(corruption, humans, numbers, path)
-
-
-def _n_ahead(compared: Compared, side: str) -> int:
-    """Return the number of corruptions under which "humans" or "model" leads significantly."""
-    return sum(scores.is_ahead(side) for scores in compared)
-
-
 def _compared_with_humans(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
     names = [f"{name}_{letter}" for name in ("hmri", "mrsi")]
     hmri, mrsi = ((*path, "means", name) for name in names)
@@ -260,10 +176,10 @@ def _compared_with_humans(numbers: Numbers, path: Steps, letter: str, compared: 
         index,
     )
     # MRSI is above 0 wherever curves cross by chance, so that only a test makes it a lead.
-    if _n_ahead(compared, "model"):
+    if n_ahead(compared, "model"):
         more = Markup(" and is ahead of humans by {} of its area (MRSI {})")
         text += more.format(numbers.estimate(percent, *mrsi), superiority)
-    elif _n_ahead(compared, "humans"):
+    elif n_ahead(compared, "humans"):
         more = Markup(" and is nowhere significantly ahead of humans (MRSI {})")
         text += more.format(superiority)
     return text + _farthest_behind(compared, letter) + "."
@@ -284,7 +200,7 @@ def _which(compared: Compared) -> Markup:
 def _details(compared: Compared) -> Markup:
     """Return further findings: where humans or the model lead, and unobserved ranges."""
     text = Markup("")
-    humans, model = (_n_ahead(compared, side) for side in ("humans", "model"))
+    humans, model = (n_ahead(compared, side) for side in ("humans", "model"))
     if humans or model:
         text = Markup(
             "At some visual changes, humans lead significantly under {} of the {} {}, and the"
@@ -322,7 +238,7 @@ def below_crowd(compared: Compared) -> Markup:
 
 def _farthest_behind(compared: Compared, letter: str) -> Markup:
     """Return where humans are farthest ahead, within ranges of a significant lead."""
-    if not _n_ahead(compared, "humans") and not _n_ahead(compared, "model"):
+    if not n_ahead(compared, "humans") and not n_ahead(compared, "model"):
         return Markup("; the difference is not significant under any of them")
     # Only where the test finds humans ahead: elsewhere the largest difference may be noise.
     gaps = [

@@ -22,6 +22,9 @@ class Definition:
         summed_noise: whether sums over the window, rather than means, determine which windows are
             flat, and are used as the noise if the channel has no gain, as in the first published
             code.
+        scale_weights: the weight of each scale, finest first; all scales have the same weight if
+            empty.
+        summary: what is measured, as a sentence.
     """
 
     name: str
@@ -30,12 +33,15 @@ class Definition:
     stabilizer: float = 0.0
     sample_covariance: bool = False
     summed_noise: bool = False
+    scale_weights: tuple[float, ...] = ()
+    summary: str = ""
 
-    def pooled(self, sums: Tensor, blocks: int) -> Tensor:
+    def pooled(self, sums: Tensor, blocks: int, level: int) -> Tensor:
         """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
         # with sums the finest scale dominates, as it has the most blocks
         weighted = sums / blocks if self.equal_bands else sums
-        return (weighted + self.stabilizer).sum(dim=-1)
+        pooled = (weighted + self.stabilizer).sum(dim=-1)
+        return pooled * self.scale_weights[level] if self.scale_weights else pooled
 
     def flat(self, window: int) -> float:
         """Return the variance below which a window has no structure."""
@@ -54,11 +60,39 @@ def share(kept: Tensor, total: Tensor) -> Tensor:
     return torch.where(is_positive, kept / torch.where(is_positive, total, 1.0), 1.0)
 
 
-VCR = Definition("vif", 0.1, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
+VCR = Definition(
+    "vif",
+    0.1,
+    equal_bands=True,
+    stabilizer=1e-4,
+    sample_covariance=True,
+    summary="Information lost in subbands: 1 − VIF as in the VCR study.",
+)
 """The definition that VCR-Bench uses."""
 
-SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
+SHEIKH2006 = Definition(
+    "sheikh2006",
+    0.4,
+    summed_noise=True,
+    summary="Information lost in subbands: 1 − VIF as in the first published code.",
+)
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
-PIXEL = Definition("pixel", 2.0)
+PIXEL = Definition("vif-pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
+
+HUMAN = Definition(
+    "vif-human",
+    1.0,
+    equal_bands=True,
+    stabilizer=1e-4,
+    sample_covariance=True,
+    # 2^(−level / 2): finer scales count more
+    scale_weights=(1.0, 0.7071, 0.5, 0.3536),
+    summary="Information lost after registration, with visual noise and scale weights fitted to"
+    " human accuracy.",
+)
+"""The definition of VCR with noise and weights fitted to humans, for registered images.
+
+The values are those of `eyechart rulers study --fit` on 80 images (docs/rulers.md).
+"""

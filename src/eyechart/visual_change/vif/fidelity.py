@@ -89,7 +89,7 @@ def _describe(gray: Tensor, definition: Definition, dtype: torch.dtype) -> Clean
         model = eigenvalues[:, level], whitening[:, level]
         scale, sums, variation = _describe_scale(scale_bands, *model, window, definition)
         scales.append(scale)
-        totals.append(definition.pooled(sums, scale.blocks))
+        totals.append(definition.pooled(sums, scale.blocks, level))
         bits.append(variation / scale.blocks)
     return CleanStatistics(
         definition,
@@ -134,7 +134,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
             sums = kept_by_blocks(scale, bands, window, clean.definition)
         else:
             sums = kept_terms(scale, bands, window, clean.definition).sum(dim=(-2, -1))
-        totals.append(clean.definition.pooled(sums, scale.blocks))
+        totals.append(clean.definition.pooled(sums, scale.blocks, level))
     return torch.stack(totals).sum(dim=0)
 
 

@@ -5,11 +5,11 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
-from eyechart.visual_change.registry import RULERS, find_ruler
+from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.vif.fidelity import clean_terms, kept_terms
 from eyechart.visual_change.vif.filters import BLOCK, dropped_blocks, window_side
 from eyechart.visual_change.vif.pyramid import subbands
-from eyechart.visual_change.vif.rulers import SubbandRuler
+from eyechart.visual_change.vif.rulers import VIF_RULERS, SubbandRuler
 from eyechart.visual_change.vif.statistics import CleanStatistics
 
 
@@ -17,7 +17,7 @@ def find_mapped(name: str) -> SubbandRuler:
     """Return the ruler with this name; raise a UsageError if it does not support maps."""
     ruler = find_ruler(name)
     if not isinstance(ruler, SubbandRuler):
-        mapped = [known.name for known in RULERS.values() if isinstance(known, SubbandRuler)]
+        mapped = [known.name for known in VIF_RULERS if isinstance(known, SubbandRuler)]
         raise UsageError(f"--map needs a ruler with subbands: {one_of(mapped)}.")
     return ruler
 

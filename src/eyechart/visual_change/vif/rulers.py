@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eyechart.core.errors import UsageError
 from eyechart.visual_change.gray import to_gray
-from eyechart.visual_change.ruler import CleanDescription
+from eyechart.visual_change.ruler import DELTA_V, CleanDescription, check_size
 from eyechart.visual_change.vif import pixel, pyramid
 from eyechart.visual_change.vif.definitions import PIXEL, SHEIKH2006, VCR, Definition
 from eyechart.visual_change.vif.fidelity import describe_clean, fidelity
@@ -26,6 +25,11 @@ class VifRuler(ABC):
     def name(self) -> str:
         """The name of the definition."""
         return self.definition.name
+
+    @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+        return self.definition.summary
 
     @property
     def version(self) -> int:
@@ -50,6 +54,15 @@ class VifRuler(ABC):
             " grating have no Δv, and raised contrast counts as no change."
         )
 
+    @property
+    def raw_name(self) -> str:
+        """Δv itself, because 1 − VIF is already between 0 and 1."""
+        return DELTA_V
+
+    def raw(self, delta_v: Tensor) -> Tensor:
+        """Return Δv unchanged."""
+        return delta_v
+
     def describe(self, clean: Tensor) -> CleanStatistics | PixelStatistics:
         """Return the statistics of clean images, uint8 (B, C, H, W), that VIF needs."""
         self.check_size(clean)
@@ -73,12 +86,7 @@ class VifRuler(ABC):
 
     def check_size(self, images: Tensor) -> None:
         """Raise a UsageError unless the images (…, H, W) are large enough."""
-        height, width = images.shape[-2:]
-        if min(height, width) < self.smallest_side:
-            raise UsageError(
-                f"VIF (ruler '{self.name}') needs images of at least {self.smallest_side} px"
-                f" on each side, got {width} × {height} (width × height): enlarge both images."
-            )
+        check_size(self, images)
 
 
 class SubbandRuler(VifRuler):
@@ -135,3 +143,6 @@ def lost(vif: Tensor, measurable: Tensor) -> Tensor:
 
 VCR_RULER, SHEIKH2006_RULER = SubbandRuler(VCR), SubbandRuler(SHEIKH2006)
 PIXEL_RULER = PixelRuler(PIXEL)
+
+VIF_RULERS: tuple[VifRuler, ...] = (VCR_RULER, SHEIKH2006_RULER, PIXEL_RULER)
+"""The definitions of VIF, listed here so that errors name them without loading other rulers."""

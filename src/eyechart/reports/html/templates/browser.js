@@ -406,7 +406,11 @@
       const box = $("chart").getBoundingClientRect();
       go(nearest((event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT)));
     });
-    window.addEventListener("hashchange", () => begin());
+    // The delayed change of the address may come between a new one and this event.
+    window.addEventListener("hashchange", (event) => {
+      clearTimeout(later);
+      begin(new URL(event.newURL).hash);
+    });
     new ResizeObserver(() => drawChart()).observe($("chart"));
   }
 
@@ -427,8 +431,8 @@
     name();
   }
 
-  function begin() {
-    const asked = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  function begin(hash) {
+    const asked = Object.fromEntries(new URLSearchParams(hash.slice(1)));
     fill($("test"), state.tests.map(({ title }, place) => [String(place), title]), asked.test);
     $("test-box").hidden = state.tests.length < 2;
     fillTest(asked);
@@ -439,6 +443,6 @@
   ask("/api/runs").then((reply) => reply.json()).then(({ tests }) => {
     state.tests = tests;
     listen();
-    begin();
+    begin(location.hash);
   }).catch((error) => say(error.message));
 })();

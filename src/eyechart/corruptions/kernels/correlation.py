@@ -1,0 +1,187 @@
+"""Linear filters with one two-dimensional kernel per image, in the precision of `filters`."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.core.devices import has_triton
+from eyechart.corruptions.kernels.arithmetic import Rounding
+from eyechart.corruptions.kernels.filters import (
+    CV2_BORDERS,
+    Plane,
+    fft_length,
+    fold,
+    settle,
+    values_at,
+)
+from eyechart.corruptions.kernels.opencv import opencv
+
+MOST_TAPS = 1024
+"""Number of weights per kernel beyond which an FFT is faster on a GPU than filtering tap by tap."""
+
+LARGE = 144
+"""Minimum number of taps at which OpenCV always filters by Fourier transform."""
+
+FFT_IMAGES = 32
+
+MOST_ROUGH = 160
+"""Number of taps that are not zero up to which filtering in float32 first pays off."""
+
+LARGE_ROUGH = 130
+"""Minimum number of taps at which OpenCV filters float32 by Fourier transform."""
+
+PIECE = 40
+"""Maximum number of taps that are summed in float32 before pieces of a kernel are added up."""
+
+
+def correlate(
+    images: Tensor,
+    kernels: Tensor,
+    border: str = "mirror",
+    finish: Rounding | None = None,
+    most_taps: int | None = None,
+) -> Tensor:
+    """Return the images filtered with (B, kh, kw) kernels of odd size, centered, not flipped.
+
+    Kernels are rounded to float32. `finish`: a rounding that is applied to the result; images and
+    kernels must not be negative then. `most_taps`: the maximum number of weights of a kernel that
+    are not zero, if most are.
+    """
+    kernels = kernels.to(torch.float32)
+    cv2 = opencv()
+    if has_triton(images.device) and (most_taps or kernels[0].numel()) <= MOST_TAPS:
+        from eyechart.corruptions.kernels.filters_triton import correlate_in_triton
+
+        result = correlate_in_triton(images, kernels, border)
+        return result if finish is None else finish(result)
+    if images.device.type != "cpu" or cv2 is None:
+        result = correlate_fft(images, kernels, border)
+        return result if finish is None else finish(result)
+    results = []
+    for image, kernel in zip(images.numpy(), kernels.numpy(), strict=True):
+        taps, anchor = _trim(kernel)
+        if finish is not None and np.count_nonzero(taps) <= MOST_ROUGH:
+            rough, steps = _correlate_roughly(cv2, image, taps, anchor, border)
+            results.append(settle_correlation(image, kernel, border, finish, rough, steps))
+        else:
+            result = _correlate_cv2(cv2, image, taps, anchor, border)
+            results.append(result if finish is None else finish(result))
+    return torch.stack(results)
+
+
+def _correlate_cv2(
+    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
+) -> Tensor:
+    out = np.empty_like(image)
+    source: NDArray[np.floating] = image
+    kernel: NDArray[np.floating] = taps
+    # From this size on OpenCV uses a Fourier transform, in float64 for any input type; smaller
+    # kernels are applied directly, in the type of the image.
+    if taps.size < LARGE:
+        source, kernel = image.astype(np.float64), taps.astype(np.float64)
+    for plane, result in zip(source, out, strict=True):
+        result[:] = cv2.filter2D(plane, -1, kernel, anchor=anchor, borderType=CV2_BORDERS[border])
+    return torch.from_numpy(out)
+
+
+def _correlate_roughly(
+    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
+) -> tuple[Plane, int]:
+    """Return the result of `_correlate_cv2` in float32, and the number of roundings behind it."""
+    height, width = image.shape[1:]
+    left, top = anchor
+    sides = (top, taps.shape[0] - 1 - top, left, taps.shape[1] - 1 - left)
+    pieces = _pieces(taps.tobytes(), taps.shape[1])
+    rough = np.empty_like(image)
+    for plane, result in zip(image, rough, strict=True):
+        padded = cv2.copyMakeBorder(plane, *sides, CV2_BORDERS[border])
+        for number, (down, across, piece) in enumerate(pieces):
+            rows, columns = piece.shape
+            part = padded[down : down + height + rows - 1, across : across + width + columns - 1]
+            filtered = cv2.filter2D(part, -1, piece, anchor=(0, 0))[:height, :width]
+            if number == 0:
+                result[:] = filtered
+            else:
+                cv2.add(result, filtered, result)
+    return rough, PIECE + len(pieces) + 4
+
+
+def settle_correlation(
+    image: Plane,
+    kernel: NDArray[np.float32],
+    border: str,
+    finish: Rounding,
+    rough: Plane,
+    steps: int,
+) -> Tensor:
+    """Return the result of `correlate` for one image on the CPU from rough values; see `settle`."""
+    taps, anchor = _trim(kernel)
+    return settle(
+        torch.from_numpy(rough),
+        steps,
+        finish,
+        lambda places: values_at(image, taps, anchor, border, places),
+        lambda: _correlate_cv2(opencv(), image, taps, anchor, border),
+        int(np.count_nonzero(taps)),
+    )
+
+
+@lru_cache(maxsize=256)
+def _pieces(kernel: bytes, columns: int) -> list[tuple[int, int, NDArray[np.float32]]]:
+    """Return a float32 kernel in pieces that OpenCV applies directly, each with its offset."""
+    taps = np.frombuffer(kernel, dtype=np.float32).reshape(-1, columns)
+    rows, places = np.nonzero(taps)
+    pieces = []
+    start = 0
+    while start < len(rows):
+        stop = start + 1
+        # as many taps, in the order of reading, as their bounding box and their sum allow
+        while stop < min(len(rows), start + PIECE):
+            box = places[start : stop + 1]
+            if (rows[stop] - rows[start] + 1) * (np.ptp(box) + 1) >= LARGE_ROUGH:
+                break
+            stop += 1
+        down, across = rows[start:stop], places[start:stop]
+        top, left = int(down[0]), int(across.min())
+        piece = np.zeros((down[-1] - top + 1, across.max() - left + 1), dtype=np.float32)
+        piece[down - top, across - left] = taps[down, across]
+        pieces.append((top, left, piece))
+        start = stop
+    return pieces
+
+
+def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.float32], tuple[int, int]]:
+    """Return the kernel without its zero margins, and the position (x, y) of its center."""
+    center = (kernel.shape[0] // 2, kernel.shape[1] // 2)
+    rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
+    # the center stays inside, because OpenCV requires the anchor to be within the kernel
+    top, bottom = min(rows[0], center[0]), max(rows[-1], center[0])
+    left, right = min(columns[0], center[1]), max(columns[-1], center[1])
+    anchor = (int(center[1] - left), int(center[0] - top))
+    return kernel[top : bottom + 1, left : right + 1], anchor
+
+
+def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
+    """Return the result of `correlate`, computed by Fourier transform on any device."""
+    height, width = images.shape[-2:]
+    down, across = kernels.shape[-2] // 2, kernels.shape[-1] // 2
+    device = images.device
+    rows = fold(torch.arange(-down, height + down, device=device), height, border)
+    columns = fold(torch.arange(-across, width + across, device=device), width, border)
+    size = (fft_length(len(rows)), fft_length(len(columns)))
+    out = torch.empty_like(images)
+    # a few images at a time, because float64 spectra are large
+    for start in range(0, len(images), FFT_IMAGES):
+        part = slice(start, start + FFT_IMAGES)
+        padded = images[part].to(torch.float64).index_select(2, rows).index_select(3, columns)
+        spectrum = torch.fft.rfft2(padded, s=size)
+        # the conjugate gives a correlation, whose kernel is not flipped; its wrap-around is cut off
+        spectrum *= torch.fft.rfft2(kernels[part].to(torch.float64), s=size).conj_physical_()[
+            :, None
+        ]
+        out[part] = torch.fft.irfft2(spectrum, s=size)[..., :height, :width]
+    return out

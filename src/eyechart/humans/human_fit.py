@@ -1,0 +1,108 @@
+"""Fit a curve to human responses, with the options of model curves."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eyechart.core.arrays import FloatArray
+from eyechart.curves.anchors import right_end
+from eyechart.curves.bins import bin_edges, bin_index
+from eyechart.curves.curve import Curve, fit_curve
+from eyechart.curves.curve_settings import BINS
+from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, usual_min_per_bin
+from eyechart.humans.chance import corrected_curve, corrected_for_chance
+from eyechart.humans.human_responses import (
+    HumanResponses,
+    anchor_of,
+    apart_if_unknown,
+    clusters_of,
+    one_by_one,
+)
+from eyechart.labels.categories import CATEGORIES
+
+FitOptions = dict[str, Any]
+"""Keyword arguments of `fit_curve`."""
+
+JudgedResponses = tuple[HumanResponses, FloatArray]
+"""Responses, and whether each is a hit, or the rate of hits."""
+
+PER_MIN, FEWEST_BINS = 1.5, 5
+"""If most responses fall into bins below the minimum count and no number of bins is requested, the
+number of bins is reduced, but not below 5, so that each bin has about 1.5 times the minimum count.
+"""
+
+BY_CONDITION = {"paper": 0.01, "cobs": 0.3}
+"""Smoothing for each estimator if only the rate of each response's condition is known.
+
+Bins within a condition are then equal by construction, so cross-validation over bins would
+overestimate their precision. If whole conditions are left out instead, the error is lowest with
+0.01 to 0.03 (0.1 to 0.3 for cobs).
+"""
+
+
+def fit_responses(
+    corrupted: JudgedResponses, clean: JudgedResponses, fit: FitOptions, is_corrected: bool
+) -> Curve:
+    """Return the curve of the responses of one experiment.
+
+    Args:
+        corrupted: Responses of the experiment.
+        clean: Responses to clean images, which are the curve's left end; may be empty.
+        fit: Arguments of `fit_curve`, see `Reference.curve`.
+        is_corrected: Whether the curve is corrected for chance.
+    """
+    responses, hits = corrupted
+    rows, hits = one_by_one(responses, hits)
+    delta_v, clusters = responses.delta_v[rows], clusters_of(responses)[rows]
+    options: FitOptions = {
+        "anchor": anchor_of(*clean, clusters),
+        "clusters": apart_if_unknown(clusters),
+    }
+    # Rates instead of 0 and 1 mean that only counts per condition are known.
+    estimator = fit.get("estimator", DEFAULT_ESTIMATOR)
+    if not np.isin(hits, (0, 1)).all():
+        options["smoothing"] = BY_CONDITION.get(estimator)
+    options |= fit
+    if options.get("bins") is None:
+        binning = options.get("binning", "paper")
+        min_per_bin = options.get("min_per_bin", usual_min_per_bin(estimator))
+        options["bins"] = _bins_for(delta_v, binning, min_per_bin)
+    # Arrays are already resolved anchors; names and numbers are resolved here.
+    if isinstance(options.get("right_anchor"), str | float | int):
+        start = _mean_anchor(options["anchor"], delta_v)
+        options["right_anchor"] = _right_end(
+            options["right_anchor"], start, responses.choices, is_corrected
+        )
+    curve = fit_curve(delta_v, hits, **options)
+    # Corrected after fitting: the fit itself needs plain counts.
+    return corrected_curve(curve, responses.choices) if is_corrected else curve
+
+
+def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:
+    """Return the number of bins used for models, or fewer if most responses are in sparse bins."""
+    # With few responses, most of 40 bins would be below the minimum count and therefore unused.
+    counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
+    if counts[counts < min_per_bin].sum() <= counts.sum() / 2:
+        return BINS
+    return max(FEWEST_BINS, int(len(delta_v) // (PER_MIN * min_per_bin)))
+
+
+def _mean_anchor(anchor: ArrayLike | None, delta_v: FloatArray) -> float | None:
+    """Return the rate at which a curve starts: a constant, or the mean over responses with a Δv."""
+    if anchor is None:
+        return None
+    values = np.asarray(anchor, dtype=np.float64)
+    return float(values[~np.isnan(delta_v)].mean() if values.ndim else values)
+
+
+def _right_end(
+    anchor: str | float, start: float | None, choices: int, is_corrected: bool
+) -> float | FloatArray | None:
+    """Return the right anchor of the human curve, before correction for chance."""
+    if is_corrected and not isinstance(anchor, str):
+        # A number is a rate among the model's choices. It is mapped to the human number of
+        # choices, so that both curves end at the same value after correction.
+        above = float(corrected_for_chance(anchor, len(CATEGORIES)))
+        anchor = 1 / choices + above * (1 - 1 / choices)
+    return right_end(anchor, start, 1 / choices)

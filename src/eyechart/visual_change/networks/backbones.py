@@ -1,0 +1,125 @@
+"""The convolutional networks whose features rulers compare, in stages of one resolution each.
+
+AlexNet (Krizhevsky 2014) and VGG-16 (Simonyan and Zisserman 2015) as in torchvision; the
+shift-tolerant variants of Ghildyal and Liu 2022 blur before they subsample, and DISTS (Ding et al.
+2020) replaces the maximum of VGG's pooling by a weighted root of the mean square.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, pad
+
+Layers = list[nn.Module]
+
+BINOMIAL = (1.0, 2.0, 1.0)
+"""The low-pass filter before subsampling, along each axis."""
+
+VGG_WIDTHS = (64, 128, 256, 512, 512)
+VGG_DEPTHS = (2, 2, 3, 3, 3)
+
+
+def _subsampled(images: Tensor) -> Tensor:
+    """Return every second pixel of images (B, C, H, W) after a binomial filter."""
+    weights = torch.tensor(BINOMIAL, dtype=images.dtype, device=images.device) / sum(BINOMIAL)
+    kernel = torch.outer(weights, weights).expand(images.shape[1], 1, -1, -1)
+    return conv2d(images, kernel, stride=2, groups=images.shape[1])
+
+
+class BlurPool(nn.Module):
+    """Halves the resolution after a blur; reflects a border of two pixels."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return images (B, C, H, W) at half the resolution."""
+        return _subsampled(pad(images, (2, 2, 2, 2), mode="reflect"))
+
+
+class RootMeanSquarePool(nn.Module):
+    """Halves the resolution by a weighted root of the mean square over 3 × 3 pixels."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return images (B, C, H, W) at half the resolution."""
+        return (_subsampled(pad(images.square(), (1, 1, 1, 1))) + 1e-12).sqrt()
+
+
+class Backbone(nn.Module):
+    """Stages of layers; the output of each stage is one of the features."""
+
+    def __init__(self, stages: list[Layers]) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(nn.Sequential(*layers) for layers in stages)
+        self.requires_grad_(False)
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """Return the features (B, C, h, w) of each stage."""
+        features = []
+        for stage in self.stages:
+            images = stage(images)
+            features.append(images)
+        return features
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Set the weights of all convolutions, named as in `convert.py`."""
+        convolutions = [layer for layer in self.modules() if isinstance(layer, nn.Conv2d)]
+        for number, layer in enumerate(convolutions):
+            assert layer.bias is not None
+            layer.weight.copy_(weights[f"convolution{number}.weight"])
+            layer.bias.copy_(weights[f"convolution{number}.bias"])
+
+
+def alexnet() -> Backbone:
+    """Return AlexNet without weights, five stages."""
+    return Backbone(
+        [
+            [nn.Conv2d(3, 64, 11, stride=4, padding=2), nn.ReLU(inplace=True)],
+            [nn.MaxPool2d(3, 2), *_convolution(64, 192, 5)],
+            [nn.MaxPool2d(3, 2), *_convolution(192, 384, 3)],
+            _convolution(384, 256, 3),
+            _convolution(256, 256, 3),
+        ]
+    )
+
+
+def shift_tolerant_alexnet() -> Backbone:
+    """Return the shift-tolerant AlexNet without weights, five stages."""
+    return Backbone(
+        [
+            [nn.Conv2d(3, 64, 11, padding=2), BlurPool(), nn.ReLU(inplace=True)],
+            [nn.MaxPool2d(3, 1), BlurPool(), *_convolution(64, 192, 5)],
+            [nn.MaxPool2d(3, 1), BlurPool(), *_convolution(192, 384, 3)],
+            _convolution(384, 256, 3),
+            _convolution(256, 256, 3),
+        ]
+    )
+
+
+def vgg16() -> Backbone:
+    """Return VGG-16 without weights, five stages."""
+    return _vgg16(lambda: [nn.MaxPool2d(2, 2)])
+
+
+def shift_tolerant_vgg16() -> Backbone:
+    """Return the shift-tolerant VGG-16 without weights, five stages."""
+    return _vgg16(lambda: [nn.MaxPool2d(2, 1), BlurPool()])
+
+
+def smooth_vgg16() -> Backbone:
+    """Return VGG-16 with DISTS's pooling, without weights, five stages."""
+    return _vgg16(lambda: [RootMeanSquarePool()])
+
+
+def _vgg16(pooling: Callable[[], Layers]) -> Backbone:
+    stages: list[Layers] = []
+    n_inputs = 3
+    for width, depth in zip(VGG_WIDTHS, VGG_DEPTHS, strict=True):
+        layers = pooling() if stages else []
+        for _ in range(depth):
+            layers += _convolution(n_inputs, width, 3)
+            n_inputs = width
+        stages.append(layers)
+    return Backbone(stages)
+
+
+def _convolution(n_inputs: int, n_outputs: int, side: int) -> Layers:
+    return [nn.Conv2d(n_inputs, n_outputs, side, padding=side // 2), nn.ReLU(inplace=True)]

@@ -1,0 +1,347 @@
+"""The rulers LPIPS, ST-LPIPS and DISTS behind the `Ruler` protocol."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from eyechart.core.errors import UsageError
+from eyechart.core.parallel import on_all_cores
+from eyechart.visual_change.ms_ssim import varied
+from eyechart.visual_change.networks import backbones
+from eyechart.visual_change.networks.backbones import Backbone
+from eyechart.visual_change.networks.weights import has_weights, load_weights
+from eyechart.visual_change.ruler import CleanDescription
+
+Features = tuple[Tensor, ...]
+"""Tensors whose first axis is the images."""
+
+PRECISIONS = ("float32", "tf32", "float16")
+"""Precision of convolutions on a GPU; a CPU always uses float32."""
+
+BATCH_PIXELS = 64 * 224 * 224
+"""Number of pixels that pass through a network at once on a GPU; on a CPU, one image per core."""
+
+KEPT_BYTES = {"cpu": 1 << 30, "cuda": 16 << 30}
+"""Memory for features of clean images; what does not fit is computed again for each comparison."""
+
+
+@dataclass(frozen=True, eq=False)
+class CleanFeatures:
+    """Clean images and their features, and which of the images `indices` selects.
+
+    `features` is None if they would take too much memory.
+    """
+
+    images: Tensor
+    features: Features | None
+    varied: Tensor
+    n_scales: int
+    indices: Tensor
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def measurable(self) -> Tensor:
+        """Which images are not constant; a constant image has nothing to lose."""
+        return self.varied[self.indices]
+
+    def select(self, indices: Tensor) -> "CleanFeatures":
+        """Return the description of the images at these indices, which may repeat."""
+        # without a copy of the features, which take up to 25 MB per image
+        return CleanFeatures(
+            self.images, self.features, self.varied, self.n_scales, self.indices[indices]
+        )
+
+
+@dataclass(frozen=True)
+class NetworkRuler(ABC):
+    """A distance between features of a network, mapped to 0 … 1 by Δv = 1 − exp(−distance / unit).
+
+    Attributes:
+        name: the ruler's name.
+        raw_name: the name of the distance.
+        features: what is compared, as a phrase.
+        network: builds the network without weights.
+        weights: the names of the weights, the network's first.
+        smallest_side: minimum width and height of images, in pixels.
+        unit: the distance at which Δv is 1 − 1/e, such that unrelated images have a median
+            Δv of about 0.8.
+        precision: one of `PRECISIONS`.
+    """
+
+    name: str
+    raw_name: str
+    features: str
+    network: Callable[[], Backbone]
+    weights: tuple[str, ...]
+    smallest_side: int
+    unit: float
+    precision: str = "float32"
+
+    @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+        return f"{self.features}: 1 − exp(−{self.raw_name} / {self.unit:g})."
+
+    @property
+    def version(self) -> int:
+        """The version, increased when the ruler gives different values for the same images."""
+        return 1
+
+    @property
+    def full_side(self) -> int:
+        """Equal to `smallest_side`, because all stages are used at every valid size."""
+        return self.smallest_side
+
+    @property
+    def limits(self) -> str:
+        """The ruler's limitations, as a sentence."""
+        return (
+            "The network was trained on images of about 224 px, and values depend on the size of"
+            " images; constant clean images have no Δv."
+        )
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the ruler's weights are in the cache."""
+        return has_weights(self.weights)
+
+    def raw(self, delta_v: Tensor) -> Tensor:
+        """Return the distance from which Δv was computed."""
+        return -self.unit * torch.log1p(-delta_v)
+
+    def describe(self, clean: Tensor) -> CleanFeatures:
+        """Return the features of clean images, uint8 (B, C, H, W).
+
+        Raises:
+            UsageError: the images are too small, or the ruler's weights are not installed.
+        """
+        if min(clean.shape[-2:]) < self.smallest_side:
+            raise UsageError(
+                f"Ruler {self.name} needs images of at least {self.smallest_side} px on each side,"
+                f" got {clean.shape[-1]} × {clean.shape[-2]} (width × height): enlarge both images"
+                " or choose another ruler."
+            )
+        return CleanFeatures(
+            clean,
+            self._kept(clean),
+            varied(clean),
+            len(self.network().stages),
+            torch.arange(len(clean), device=clean.device),
+        )
+
+    def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
+        """Return Δv of corrupted images, uint8 (B, C, H, W), as float64 (B,) in 0 … 1."""
+        if not isinstance(description, CleanFeatures):
+            raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
+        indices = description.indices.expand(len(corrupted))
+        distance = torch.empty(len(corrupted), dtype=torch.float64, device=corrupted.device)
+
+        def work(part: slice) -> None:
+            if description.features is None:
+                clean = self._describe(description.images[indices[part]])
+            else:
+                clean = tuple(values[indices[part]] for values in description.features)
+            distance[part] = self.distance(clean, self._describe(corrupted[part]))
+
+        _in_parts(work, corrupted)
+        change = -torch.expm1(-distance.clamp_min(0) / self.unit)
+        return torch.where(description.measurable, change, torch.nan)
+
+    @abstractmethod
+    def normalize(self, images: Tensor) -> Tensor:
+        """Return images of 0 … 255 in the range on which the network was trained."""
+
+    @abstractmethod
+    def prepare(self, images: Tensor, features: Sequence[Tensor]) -> Features:
+        """Return what a comparison needs of images (0 … 255) and their features."""
+
+    @abstractmethod
+    def distance(self, clean: Features, corrupted: Features) -> Tensor:
+        """Return the distances (B,), in float64, between prepared features."""
+
+    def _kept(self, clean: Tensor) -> Features | None:
+        """Return the prepared features of all images, or None if they take too much memory."""
+        first = self._describe(clean[:1])
+        n_bytes = sum(values.nbytes for values in first) * len(clean)
+        if n_bytes > KEPT_BYTES.get(clean.device.type, KEPT_BYTES["cpu"]):
+            return None
+        kept = tuple(_room(len(clean), values) for values in first)
+
+        def work(part: slice) -> None:
+            for target, values in zip(kept, self._describe(clean[part]), strict=True):
+                target[part] = values
+
+        _in_parts(work, clean)
+        return kept
+
+    def _describe(self, levels: Tensor) -> Features:
+        """Return the prepared features of images, uint8 (B, C, H, W)."""
+        network = self.loaded(levels.device).network
+        images = levels.expand(-1, 3, -1, -1).to(torch.float32)
+        normalized = self.normalize(images)
+        if levels.device.type == "cuda":
+            normalized = normalized.contiguous(memory_format=torch.channels_last)
+        with _convolving(levels.device, self.precision):
+            features = network(normalized)
+        return self.prepare(images, [values.float() for values in features])
+
+    def loaded(self, device: torch.device) -> "LoadedNetwork":
+        """Return the network with its weights on a device."""
+        return _load_network(self.network, self.weights, self.name, device)
+
+
+class LpipsRuler(NetworkRuler):
+    """LPIPS (Zhang et al. 2018): weighted squared differences of features of unit length."""
+
+    def normalize(self, images: Tensor) -> Tensor:
+        """Return images of 0 … 255 with about zero mean and unit variance."""
+        shift = images.new_tensor([-0.030, -0.088, -0.188])[:, None, None]
+        scale = images.new_tensor([0.458, 0.448, 0.450])[:, None, None]
+        return (images / 127.5 - 1 - shift) / scale
+
+    def prepare(self, images: Tensor, features: Sequence[Tensor]) -> Features:
+        """Return the features, at each position scaled to unit length over channels."""
+        return tuple(
+            values / (values.square().sum(dim=1, keepdim=True).sqrt() + 1e-10)
+            for values in features
+        )
+
+    def distance(self, clean: Features, corrupted: Features) -> Tensor:
+        """Return LPIPS (B,)."""
+        total = torch.zeros((), dtype=torch.float64, device=clean[0].device)
+        weights = self.loaded(clean[0].device).weights
+        for stage, (before, after) in enumerate(zip(clean, corrupted, strict=True)):
+            head = weights[f"head{stage}"]
+            weighted = (before - after).square_() * head[:, None, None]
+            total = total + weighted.sum(dim=1).mean(dim=(1, 2), dtype=torch.float64)
+        return total
+
+
+class DistsRuler(NetworkRuler):
+    """DISTS (Ding et al. 2020): similarity of means (texture) and covariances (structure)."""
+
+    def normalize(self, images: Tensor) -> Tensor:
+        """Return images of 0 … 255 as torchvision normalizes them for ImageNet."""
+        mean = images.new_tensor([0.485, 0.456, 0.406])[:, None, None]
+        deviation = images.new_tensor([0.229, 0.224, 0.225])[:, None, None]
+        return (images / 255 - mean) / deviation
+
+    def prepare(self, images: Tensor, features: Sequence[Tensor]) -> Features:
+        """Return the image (0 … 1), its features, and the mean and variance of all channels."""
+        stages = (images / 255, *features)
+        mean = _channel_means(stages)
+        return (*stages, mean, _products(stages, stages) - mean.square())
+
+    def distance(self, clean: Features, corrupted: Features) -> Tensor:
+        """Return DISTS (B,)."""
+        *before, mean, variance = clean
+        *after, after_mean, after_variance = corrupted
+        covariance = _products(before, after) - mean * after_mean
+        texture = (2 * mean * after_mean + 1e-6) / (mean**2 + after_mean**2 + 1e-6)
+        structure = (2 * covariance + 1e-6) / (variance + after_variance + 1e-6)
+        weights = self.loaded(mean.device).weights
+        alpha, beta = weights["alpha"].double(), weights["beta"].double()
+        # with 1 − similarity, equal images are at a distance of exactly 0
+        total = (alpha * (1 - texture) + beta * (1 - structure)).sum(dim=1)
+        return total / (alpha.sum() + beta.sum())
+
+
+def _channel_means(stages: Sequence[Tensor]) -> Tensor:
+    return torch.cat([values.mean(dim=(2, 3), dtype=torch.float64) for values in stages], dim=1)
+
+
+def _products(one: Sequence[Tensor], two: Sequence[Tensor]) -> Tensor:
+    """Return the mean product of each channel, float64 (B, channels of all stages)."""
+    return _channel_means([a * b for a, b in zip(one, two, strict=True)])
+
+
+def _room(n_images: int, values: Tensor) -> Tensor:
+    """Return memory for the features of several images, in the layout of those of one image."""
+    is_last = values.ndim == 4 and values.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if is_last else torch.contiguous_format
+    shape = (n_images, *values.shape[1:])
+    return torch.empty(shape, dtype=values.dtype, device=values.device, memory_format=layout)
+
+
+def _in_parts(work: Callable[[slice], None], images: Tensor) -> None:
+    """Call `work` on parts of a batch: single images on a CPU, larger parts on a GPU."""
+    if images.device.type == "cpu":
+        # the last bits of a convolution depend on the size of its batch
+        on_all_cores(work, [slice(place, place + 1) for place in range(len(images))])
+        return
+    size = max(1, BATCH_PIXELS // (images.shape[-2] * images.shape[-1]))
+    for start in range(0, len(images), size):
+        work(slice(start, min(start + size, len(images))))
+
+
+@contextmanager
+def _convolving(device: torch.device, precision: str) -> Iterator[None]:
+    """Use this precision in convolutions on a GPU."""
+    if device.type != "cuda":
+        yield
+        return
+    with ExitStack() as settings:
+        settings.enter_context(
+            torch.backends.cudnn.flags(
+                benchmark=False, deterministic=True, allow_tf32=precision == "tf32"
+            )
+        )
+        if precision == "float16":
+            settings.enter_context(torch.autocast("cuda", torch.float16))
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedNetwork:
+    """A network on a device, and the weights with which its features are compared."""
+
+    network: nn.Module
+    weights: dict[str, Tensor]
+
+
+@lru_cache(maxsize=16)
+def _load_network(
+    build: Callable[[], Backbone], names: tuple[str, ...], ruler: str, device: torch.device
+) -> LoadedNetwork:
+    weights = {key: values for name in names for key, values in load_weights(name, ruler).items()}
+    network = build()
+    network.set_weights(weights)
+    if device.type == "cuda":
+        # torch's types lack this argument
+        network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    others = {
+        name: values.to(device)
+        for name, values in weights.items()
+        if not name.startswith("convolution")
+    }
+    return LoadedNetwork(network.eval(), others)
+
+
+LPIPS_RULER = LpipsRuler(
+    "lpips", "LPIPS", "Learned distance of AlexNet's features",
+    backbones.alexnet, ("alexnet",), smallest_side=31, unit=0.44,
+)  # fmt: skip
+LPIPS_VGG_RULER = LpipsRuler(
+    "lpips-vgg", "LPIPS (VGG)", "Learned distance of VGG-16's features",
+    backbones.vgg16, ("vgg16",), smallest_side=16, unit=0.48,
+)  # fmt: skip
+ST_LPIPS_RULER = LpipsRuler(
+    "st-lpips", "ST-LPIPS", "Learned distance of a shift-tolerant AlexNet's features",
+    backbones.shift_tolerant_alexnet, ("shift-tolerant-alexnet",), smallest_side=21, unit=0.43,
+)  # fmt: skip
+ST_LPIPS_VGG_RULER = LpipsRuler(
+    "st-lpips-vgg", "ST-LPIPS (VGG)",
+    "Learned distance of a shift-tolerant VGG-16's features",
+    backbones.shift_tolerant_vgg16, ("shift-tolerant-vgg16",), smallest_side=18, unit=0.45,
+)  # fmt: skip
+DISTS_RULER = DistsRuler(
+    "dists", "DISTS", "Structure and texture in VGG-16's features",
+    backbones.smooth_vgg16, ("vgg16", "structure-texture"), smallest_side=16, unit=0.27,
+)  # fmt: skip

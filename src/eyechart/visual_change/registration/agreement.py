@@ -1,0 +1,85 @@
+"""How well a clean image, moved by a map, agrees with a corrupted one, and whether to accept it."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from eyechart.visual_change.registration.refinement import centers_of
+from eyechart.visual_change.registration.view import fitted
+from eyechart.visual_change.registration.warping import (
+    identity_maps,
+    inside,
+    moved,
+    sample,
+    smoothed,
+)
+
+MIN_AGREEMENT = 0.55
+"""Agreement that a map must reach; by chance, unrelated images reach 0.4."""
+
+MAX_UNMOVED = 0.3
+"""Agreement without the map, relative to that with it, below which a map is surely needed.
+
+Motion and zoom blur move an image too, but leave part of it where it was: more than this.
+"""
+
+MAX_RESIDUAL = 0.6
+"""Unexplained variance with a map, relative to that without it, that a smaller map must reach."""
+
+MIN_FINE_GAIN = 0.9
+"""Gain of fine details, relative to coarse ones, that a smaller map must leave.
+
+Noise does not lower it, but blur does.
+"""
+
+ALIKE = 1e-4
+"""Unexplained variance without a map below which no map is needed."""
+
+
+def agreement(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return the correlation (B,) of the details of two images over what both show."""
+    one, two, weight = _details(clean, corrupted, maps, size, 3.0)
+    shared, own, other = (
+        (product * weight).sum(dim=(1, 2)) for product in (one * two, one * one, two * two)
+    )
+    return shared / (own * other).clamp_min(1e-6).sqrt()
+
+
+def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return the factor (B,) by which details of the clean image appear in the corrupted one."""
+    one, two, weight = _details(clean, corrupted, maps, size, 1.5)
+    shared, own = ((product * weight).sum(dim=(1, 2)) for product in (one * two, one * one))
+    return shared / own.clamp_min(1e-6)
+
+
+def _details(
+    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return both images without structure coarser than `sigma` cells, and what both show."""
+    rows, columns = corrupted.shape[1:]
+    places = moved(centers_of(rows, columns, size, corrupted.device), maps)
+    weight = inside(places, size, margin=size[1] / columns).to(torch.float32)
+    warped = sample(clean, places, size)
+    fill, _ = fitted(warped, corrupted, weight)
+    # filled from the other image, so that no edge appears at the border of the visible part
+    shown = torch.where(weight > 0, corrupted, fill)
+    one, two = (image - smoothed(image, sigma) for image in (warped, shown))
+    return one, two, weight
+
+
+def is_geometric(
+    clean: Sequence[Tensor], corrupted: Sequence[Tensor], maps: Tensor, size: tuple[int, int]
+) -> Tensor:
+    """Return which maps (B, 2, 3) are a change of geometry, and not a by-product of another one.
+
+    `clean`, `corrupted`: copies of the images from `levels_of`.
+    """
+    unmoved = agreement(clean[1], corrupted[1], identity_maps(len(maps), maps), size)
+    aligned = agreement(clean[1], corrupted[1], maps, size)
+    is_large = unmoved <= MAX_UNMOVED * aligned
+    before, after = 1 - unmoved.square(), 1 - aligned.square()
+    fine = gain(clean[0], corrupted[0], maps, size)
+    coarse = gain(clean[2], corrupted[2], maps, size)
+    is_sharp = (after <= MAX_RESIDUAL * before) & (fine >= MIN_FINE_GAIN * coarse)
+    return (aligned >= MIN_AGREEMENT) & (before >= ALIKE) & (is_large | is_sharp)

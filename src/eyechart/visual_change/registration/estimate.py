@@ -1,0 +1,118 @@
+"""Estimate the map between clean and corrupted images: refine the identity, or search."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from eyechart.visual_change.registration.agreement import agreement
+from eyechart.visual_change.registration.refinement import refine
+from eyechart.visual_change.registration.search import describe_search, search
+from eyechart.visual_change.registration.warping import identity_maps, reduced, smoothed
+
+HYPOTHESES = (16, 5)
+"""Number of maps of the search that are refined on the smallest copies, and on the next larger."""
+
+SMALLEST = 28
+"""Cells along the longer side of the smallest copy of an image, at least."""
+
+STEPS, LAST_STEPS = 4, 3
+"""Number of Gauss–Newton steps on each copy, and on the largest one, which is the most expensive.
+"""
+
+SEARCHED_AT_ONCE = 64
+"""Number of images searched at once, because the search takes 22 MB for each."""
+
+ENOUGH = 0.9
+"""Agreement near the identity that makes a search superfluous."""
+
+
+@dataclass(frozen=True, eq=False)
+class CleanCopies:
+    """What registration needs of clean images (B, H, W).
+
+    Attributes:
+        levels: smoothed copies, each half as large as the one before.
+        gray: gray levels around 0, of the images that `index` refers to.
+        index: for each image, its place in `gray`, so that repeated images share their spectra.
+        spectra: for the search; computed once, for the images that need it.
+    """
+
+    levels: Sequence[Tensor]
+    gray: Tensor
+    index: Tensor
+    spectra: dict[int, Tensor] = field(default_factory=dict)
+
+    def select(self, indices: Tensor) -> "CleanCopies":
+        """Return the copies of the images at these indices, which may repeat."""
+        levels = [level[indices] for level in self.levels]
+        return CleanCopies(levels, self.gray, self.index[indices.cpu()], self.spectra)
+
+    def searched(self) -> Tensor:
+        """Return the spectra of all images for the search, (B, N, …)."""
+        places = self.index.tolist()
+        missing = sorted({place for place in places if place not in self.spectra})
+        if missing:
+            self.spectra.update(zip(missing, describe_search(self.gray[missing]), strict=True))
+        return torch.stack([self.spectra[place] for place in places])
+
+
+def describe_copies(gray: Tensor) -> CleanCopies:
+    """Return what registration needs of clean gray images (B, H, W)."""
+    levels = centered(gray)
+    return CleanCopies(levels_of(levels), levels, torch.arange(len(gray)))
+
+
+def centered(gray: Tensor) -> Tensor:
+    """Return gray levels around 0, so that sums in float32 are precise."""
+    return gray.to(torch.float32) - 128
+
+
+def levels_of(gray: Tensor) -> list[Tensor]:
+    """Return smoothed copies of gray images (B, H, W), each half as large, finest first."""
+    images = [gray]
+    while max(images[-1].shape[1:]) >= 2 * SMALLEST or len(images) < 3:
+        rows, columns = (-(-side // 2) for side in images[-1].shape[1:])
+        images.append(reduced(images[-1], rows, columns))
+    return [smoothed(image, 1.0) for image in images]
+
+
+def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, int]) -> Tensor:
+    """Return the best maps (B, 2, 3) from corrupted images to clean ones.
+
+    Args:
+        clean: what registration needs of the clean images.
+        corrupted: copies of the corrupted images, from `levels_of`.
+        size: height and width of the images.
+    """
+    maps = identity_maps(len(corrupted[0]), corrupted[0])
+    for level in (-1, -2):
+        maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
+    near = agreement(clean.levels[-2], corrupted[-2], maps, size)
+    for far in torch.split((near < ENOUGH).nonzero().flatten(), SEARCHED_AT_ONCE):
+        found, score = _searched(clean.select(far), [one[far] for one in corrupted], size)
+        is_better = score > near[far]
+        maps[far] = torch.where(is_better[:, None, None], found, maps[far])
+    for level in range(len(corrupted) - 3, -1, -1):
+        steps = STEPS if level else LAST_STEPS
+        maps = refine(clean.levels[level], corrupted[level], maps, size, steps)
+    return maps
+
+
+def _searched(
+    clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """Return the best maps of the search, refined on the two smallest copies, and agreements."""
+    maps = search(clean.searched(), corrupted[0], HYPOTHESES[0])
+    for level, keep in ((-1, HYPOTHESES[1]), (-2, 1)):
+        number = maps.shape[1]
+        one, two = (
+            images[level].repeat_interleave(number, dim=0) for images in (clean.levels, corrupted)
+        )
+        flat = refine(one, two, maps.flatten(0, 1), size, STEPS)
+        scores = agreement(one, two, flat, size).reshape(-1, number)
+        best, places = scores.topk(keep, dim=1)
+        images = torch.arange(len(maps), device=maps.device)[:, None]
+        maps = flat.reshape(maps.shape)[images, places]
+    return maps[:, 0], best[:, 0]

@@ -1,0 +1,146 @@
+"""Find a rough map among all rotations, scales, shifts, mirrors, some shears and stretches.
+
+Small copies of the clean image, turned and scaled in every way, are correlated with a small copy of
+the corrupted one. The correlation with all shifts is a product of Fourier transforms; those of the
+clean copies are computed once.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.visual_change.registration.warping import (
+    centers,
+    inside,
+    moved,
+    reduced,
+    sample_channels,
+    smoothed,
+)
+
+SIDE, PADDED = 32, 40
+"""Cells along the longer side of the small copies, and with the margin for shifts."""
+
+REACH = PADDED - SIDE
+"""Largest shift in cells, a quarter of the longer side."""
+
+ANGLES = np.arange(0, 360, 10.0)
+SCALES = 2.0 ** np.arange(-5 / 3, 1.7, 1 / 3)
+SHEARS = (-1.0, -0.67, -0.36, 0.36, 0.67, 1.0)
+STRETCHES = 2.0 ** np.array([-4 / 3, -1, -2 / 3, -1 / 3, 1 / 3, 2 / 3, 1])
+"""What is tried: rotations in degrees, magnifications (with and without a mirror, at every
+rotation), and shears and stretches along the axes.
+"""
+
+MIN_OVERLAP = 0.05
+"""Share of the corrupted image that must show the clean one."""
+
+Map = tuple[tuple[float, float], tuple[float, float]]
+
+
+@lru_cache(maxsize=1)
+def candidates() -> dict[float, Tensor]:
+    """Return all linear maps that are tried, (N, 2, 2) by the magnification of the image."""
+    maps = []
+    for scale in SCALES:
+        for angle in np.radians(ANGLES):
+            cos, sin = np.cos(angle) / scale, np.sin(angle) / scale
+            maps += [((cos, sin), (-sin, cos)), ((-cos, -sin), (-sin, cos))]
+    for shear in SHEARS:
+        maps += [((1, shear), (0, 1)), ((1, 0), (shear, 1))]
+    for stretch in STRETCHES:
+        maps += [((1 / stretch, 0), (0, 1)), ((1, 0), (0, 1 / stretch))]
+    groups: dict[float, list[Map]] = {}
+    for one in maps:
+        magnification = round(abs(np.linalg.det(one)) ** -0.5, 6)
+        groups.setdefault(float(magnification), []).append(one)
+    return {key: torch.tensor(group, dtype=torch.float64) for key, group in groups.items()}
+
+
+@lru_cache(maxsize=8)
+def linear_maps(device: torch.device) -> Tensor:
+    """Return all linear maps (N, 2, 2) in one tensor."""
+    return torch.cat(tuple(candidates().values())).to(device)
+
+
+def thumbnail_size(size: tuple[int, int], magnification: float = 1.0) -> tuple[int, int]:
+    """Return the rows and columns of the small copy of an image, magnified."""
+    cells = SIDE / max(size) * magnification
+    rows, columns = (max(4, round(side * cells)) for side in size)
+    return rows, columns
+
+
+def contrasts(small: Tensor) -> Tensor:
+    """Return band-passed images of roughly equal local contrast."""
+    band = smoothed(small, 0.7) - smoothed(small, 3.0)
+    local = smoothed(band.square(), 3.0)
+    overall = band.square().mean(dim=(1, 2), keepdim=True)
+    return band / (local + 0.1 * overall + 1e-3).sqrt()
+
+
+def describe_search(gray: Tensor) -> Tensor:
+    """Return the Fourier transforms (B, N, PADDED, PADDED // 2 + 1) of all copies, conjugated."""
+    size = (gray.shape[1], gray.shape[2])
+    points = centers(*thumbnail_size(size), size, gray.device)
+    spectra = []
+    for magnification, linear in candidates().items():
+        maps = _unshifted(linear.to(gray.device))
+        places = moved(points, maps)
+        is_visible = inside(places, size).to(torch.float32)
+        # no finer than the image itself
+        finest = max(size) / SIDE
+        small = reduced(gray, *thumbnail_size(size, min(magnification, finest)))
+        # images are channels, because all of them are sampled at the same points
+        copies = sample_channels(small.expand(len(maps), -1, -1, -1), places, size)
+        copies = copies.transpose(0, 1)
+        flat = contrasts(copies.flatten(0, 1)).reshape(copies.shape) * is_visible
+        spectra.append(torch.fft.rfft2(flat, s=(PADDED, PADDED)))
+    return torch.cat(spectra, dim=1).conj()
+
+
+def _unshifted(linear: Tensor) -> Tensor:
+    return torch.cat((linear, linear.new_zeros((len(linear), 2, 1))), dim=2)
+
+
+@lru_cache(maxsize=8)
+def overlaps(size: tuple[int, int], device: torch.device) -> Tensor:
+    """Return 1 / √(shared cells) for all copies and shifts (N, 2·REACH+1, 2·REACH+1)."""
+    rows, columns = thumbnail_size(size)
+    maps = _unshifted(linear_maps(device))
+    visible = inside(moved(centers(rows, columns, size, device), maps), size).to(torch.float32)
+    frame = torch.ones((rows, columns), device=device)
+    shared = torch.fft.irfft2(
+        torch.fft.rfft2(frame, s=(PADDED, PADDED))
+        * torch.fft.rfft2(visible, s=(PADDED, PADDED)).conj(),
+        s=(PADDED, PADDED),
+    )
+    shared = _near_shifts(shared)
+    return torch.where(shared > MIN_OVERLAP * rows * columns, shared.clamp_min(1).rsqrt(), 0.0)
+
+
+def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
+    """Return the `count` best maps (B, count, 2, 3) for gray images (B, H, W)."""
+    size = (corrupted.shape[1], corrupted.shape[2])
+    rows, columns = thumbnail_size(size)
+    small = contrasts(reduced(corrupted, rows, columns))
+    spectrum = torch.fft.rfft2(small, s=(PADDED, PADDED))
+    correlation = torch.fft.irfft2(spectrum[:, None] * spectra, s=(PADDED, PADDED))
+    scores = _near_shifts(correlation) * overlaps(size, corrupted.device)
+    best, index = scores.flatten(2).max(dim=2)
+    chosen = best.topk(count, dim=1).indices
+    index = index.gather(1, chosen)
+    side = 2 * REACH + 1
+    shift = torch.stack((index % side, index // side), dim=2).to(torch.float64) - REACH
+    cell = torch.tensor([size[1] / columns, size[0] / rows], dtype=torch.float64)
+    linear = linear_maps(corrupted.device)[chosen]
+    # content moved by `shift` in the corrupted image: clean point = A (x − shift)
+    moves = -(linear @ (shift * cell.to(shift.device))[..., None])
+    return torch.cat((linear, moves), dim=3)
+
+
+def _near_shifts(correlation: Tensor) -> Tensor:
+    """Return the correlations at shifts from −REACH to REACH; negative ones are at the end."""
+    shifts = torch.arange(-REACH, REACH + 1, device=correlation.device)
+    return correlation[..., shifts[:, None], shifts]

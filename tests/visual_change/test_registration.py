@@ -1,0 +1,196 @@
+"""Registration recovers how an image was moved, and leaves alone what was not moved."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage
+from skimage.registration import phase_cross_correlation
+
+import eyechart as ec
+from eyechart.visual_change.gray import to_gray
+from eyechart.visual_change.registration.estimate import describe_copies
+from eyechart.visual_change.registration.motion import MotionPenalty, motion_of, rounded
+from eyechart.visual_change.registration.refinement import centers_of
+from eyechart.visual_change.registration.registered import register, registered_terms, shown_by
+from eyechart.visual_change.registration.warping import inside, moved, sample
+from eyechart.visual_change.vif.definitions import VCR
+from moved_images import CUBIC, LINEAR, NEAREST, eight_bits, errors, map_of, move
+from real_images import real_images
+
+SIZE = (224, 224)
+UNMOVED = torch.eye(2, 3, dtype=torch.float64)[None]
+
+
+@pytest.fixture(scope="module")
+def rgb():
+    return real_images()
+
+
+@pytest.fixture(scope="module")
+def gray(rgb):
+    return to_gray(torch.from_numpy(rgb).permute(0, 3, 1, 2))
+
+
+@pytest.fixture(scope="module")
+def copies(gray):
+    return [describe_copies(image[None]) for image in gray]
+
+
+def as_maps(*backs):
+    return torch.from_numpy(np.stack(backs))
+
+
+# ---- recovered maps
+
+MOTIONS = {
+    "turned": (map_of(33), LINEAR, "constant"),
+    "enlarged": (map_of(scale=1.9), CUBIC, "constant"),
+    "reduced": (map_of(scale=0.55), LINEAR, "reflect"),
+    "shifted": (map_of(across=44, down=-30), NEAREST, "constant"),
+    "everything": (map_of(-40, 0.8, 25, 18), CUBIC, "constant"),
+    "upside down": (map_of(171), NEAREST, "constant"),
+    "quarter turn": (map_of(270), LINEAR, "constant"),
+    "mirrored": (map_of(20, is_mirrored=True), LINEAR, "reflect"),
+    "sheared": (map_of(shear=0.4), LINEAR, "constant"),
+    "slightly moved": (map_of(1.5, 1.01, 2.3, -1.6), LINEAR, "constant"),
+}
+
+
+@pytest.mark.parametrize("name", MOTIONS)
+def test_a_moved_image_is_recovered_within_half_a_pixel_and_a_fifth_of_a_degree(gray, copies, name):
+    back, order, fill = MOTIONS[name]
+    place = list(MOTIONS).index(name) % len(gray)
+    corrupted = move(gray[place].numpy(), back, order, fill)
+    found = register(copies[place], torch.from_numpy(corrupted)[None])[0].numpy()
+    pixels, degrees = errors(found, back, SIZE)
+    assert pixels < 0.5 and degrees < 0.2
+
+
+@pytest.mark.parametrize("kind", ["noise", "blur"])
+def test_a_moved_image_is_recovered_under_noise_and_blur(gray, copies, kind):
+    back = map_of(25, 1.2, 20, -14)
+    image = move(gray[1].numpy(), back).astype(np.float64)
+    noise = np.random.default_rng(0).normal(0, 20, image.shape)
+    spoiled = image + noise if kind == "noise" else ndimage.gaussian_filter(image, 2)
+    found = register(copies[1], torch.from_numpy(eight_bits(spoiled))[None])[0].numpy()
+    pixels, degrees = errors(found, back, SIZE)
+    assert pixels < 0.5 and degrees < 0.2
+
+
+def test_a_shift_is_that_of_phase_correlation(gray, copies):
+    image = gray[0].numpy()
+    corrupted = np.roll(image, (13, -21), axis=(0, 1))
+    found = register(copies[0], torch.from_numpy(corrupted)[None])[0]
+    down, across = phase_cross_correlation(image, corrupted)[0]
+    np.testing.assert_allclose(found[:, 2], (across, down), atol=0.05)
+    np.testing.assert_allclose(found[:, :2], np.eye(2), atol=1e-3)
+
+
+def test_images_that_are_not_square_and_images_of_other_sizes_are_registered(rgb):
+    for height, width in ((150, 224), (97, 60)):
+        image = rgb[0, :height, :width, 0]
+        back = map_of(12, 1.1, 6, -4)
+        clean, corrupted = (torch.from_numpy(one)[None] for one in (image, move(image, back)))
+        found = register(describe_copies(clean), corrupted)[0].numpy()
+        pixels, degrees = errors(found, back, (height, width))
+        assert pixels < 0.5 and degrees < 0.3
+
+
+# ---- what must stay as it is
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian_noise", "defocus_blur", "motion_blur", "zoom_blur", "glass_blur", "snow", "fog",
+     "brightness", "contrast", "jpeg_compression"],
+)  # fmt: skip
+def test_what_moves_nothing_is_not_aligned(rgb, copies, name):
+    severity = 1 + 2 * (len(name) % 3)
+    corrupted = torch.from_numpy(ec.corrupt(rgb[1:3], name, severity=severity))
+    levels = to_gray(corrupted.permute(0, 3, 1, 2))
+    for place, image in enumerate(levels):
+        assert torch.equal(register(copies[1 + place], image[None]), UNMOVED)
+
+
+def test_scrambled_phases_and_another_image_are_not_aligned(gray, copies):
+    random = np.random.default_rng(3)
+    for degrees in (60, 120, 180):
+        phases = np.angle(np.fft.fft2(random.normal(size=SIZE))) * degrees / 180
+        spectrum = np.fft.fft2(gray[0].numpy()) * np.exp(1j * phases)
+        scrambled = torch.from_numpy(eight_bits(np.fft.ifft2(spectrum).real))
+        assert torch.equal(register(copies[0], scrambled[None]), UNMOVED)
+    assert torch.equal(register(copies[0], gray[1:2]), UNMOVED)
+    assert torch.equal(register(copies[0], torch.full_like(gray[:1], 77)), UNMOVED)
+
+
+# ---- warping, views and motion
+
+
+def test_sampling_by_a_map_equals_scipy(gray):
+    back = map_of(17, 1.2, 9, -5)
+    points = moved(centers_of(*SIZE, SIZE, gray.device), as_maps(back))
+    sampled = sample(gray[:1].float(), points, SIZE)[0].numpy()
+    expected = move(gray[0].numpy(), back).astype(np.float64)
+    is_inside = inside(points, SIZE, margin=1.0)[0].numpy()
+    assert is_inside.mean() > 0.8
+    # SciPy's values are rounded to 8 bits
+    np.testing.assert_allclose(sampled[is_inside], expected[is_inside], atol=0.51)
+
+
+def test_the_visible_share_is_the_area_that_stays_in_the_frame(gray):
+    backs = as_maps(map_of(across=56), map_of(scale=2), map_of(scale=0.5), map_of(90))
+    corrupted = np.stack([move(gray[0].numpy(), back.numpy()) for back in backs])
+    shown, _ = shown_by(gray[:1].expand(4, -1, -1), torch.from_numpy(corrupted), backs)
+    torch.testing.assert_close(shown.share, shown.share.new_tensor([0.75, 0.25, 1, 1]))
+
+
+def test_motion_names_what_a_map_was_made_of():
+    backs = as_maps(
+        map_of(30, 2.0), map_of(across=22.4), map_of(-100, 0.5, is_mirrored=True), np.eye(2, 3)
+    )
+    motion = motion_of(backs, torch.ones(4), SIZE)
+    torch.testing.assert_close(motion.rotation, motion.rotation.new_tensor([30, 0, -100, 0]))
+    torch.testing.assert_close(motion.log_scale, motion.shift.new_tensor([1, 0, -1, 0]))
+    torch.testing.assert_close(motion.shift, motion.shift.new_tensor([0, 0.1, 0, 0]))
+    torch.testing.assert_close(motion.mirror, motion.shift.new_tensor([0, 0, 1, 0]))
+    torch.testing.assert_close(motion.shear, torch.zeros(4, dtype=torch.float64))
+    stretched = motion_of(as_maps(np.diag([0.25, 1.0]) @ np.eye(2, 3)), torch.ones(1), SIZE)
+    assert stretched.shear.item() == pytest.approx(2)
+
+
+def test_whole_degrees_and_pixels_are_kept_with_and_without_a_mirror():
+    for is_mirrored in (False, True):
+        whole = map_of(-37, is_mirrored=is_mirrored)
+        whole[:, 2] = 5, -8
+        near = whole + np.random.default_rng(0).normal(0, 1e-3, (2, 3))
+        np.testing.assert_allclose(rounded(as_maps(near))[0], whole, atol=1e-12)
+
+
+def test_a_larger_motion_never_leaves_more():
+    for options in (
+        [{"degrees": angle} for angle in (0, 10, 90, 180)],
+        [{"scale": scale} for scale in (1, 1.5, 3)],
+        [{"across": shift} for shift in (0, 5, 50)],
+        [{"shear": shear} for shear in (0, 0.1, 0.5)],
+        [{"is_mirrored": flag} for flag in (False, True)],
+    ):
+        maps = as_maps(*(map_of(**option) for option in options))
+        left = MotionPenalty().left(motion_of(maps, torch.ones(len(maps)), SIZE))
+        assert left[0] == 1 and (left.diff() < 0).all() and (left > 0).all()
+
+
+# ---- terms for fitting
+
+
+def test_the_terms_of_unmoved_images_give_vif(gray):
+    noisy = gray + 25 * torch.randn(gray.shape, generator=torch.Generator().manual_seed(1))
+    corrupted = noisy.clamp(0, 255).round().to(torch.uint8)
+    result = registered_terms(gray[:2], corrupted[:2], [0.1, 0.5])
+    assert result.terms.kept.shape == result.terms.total.shape == (2, 2, 4)
+    expected = ec.vif(gray[:2, None], corrupted[:2, None])
+    torch.testing.assert_close(result.terms.vif()[:, 0], expected, rtol=0, atol=1e-12)
+    assert (result.terms.vif()[:, 1] > expected).all()
+    # the weights of the scales, finest first
+    finest = result.terms.vif([1, 0, 0, 0])[:, 0]
+    assert VCR.noise_variance == 0.1
+    torch.testing.assert_close(finest, result.terms.kept[:, 0, 0] / result.terms.total[:, 0, 0])
