@@ -15,6 +15,7 @@ from eyechart.experiment.server.adaptive_allocation import (
     groups_in_order,
     read_counts,
 )
+from eyechart.experiment.storage.database_tables import CLEAN as stored_name
 from eyechart.experiment.storage.database_tables import (
     StimulusImageRow,
     StimulusRow,
@@ -27,6 +28,7 @@ def test_every_visual_change_lies_within_the_limits_of_its_bin():
     for delta_v in (0.0, 0.1, 0.2999999, 0.3, 0.95, 1.0):
         low, high = group_of("blur", delta_v).limits
         assert low <= delta_v < high
+    assert stored_name == CLEAN
     assert group_of("blur", 1.0).number == BINS - 1 and group_of(CLEAN, 0.0).number == 0
 
 

@@ -16,13 +16,13 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.server.open_stimuli import OpenStimulus, pick_between
 from eyechart.experiment.storage.database_tables import (
+    CLEAN,
     ResponseRow,
     SessionRow,
     StimulusImageRow,
     StimulusRow,
     TrialRow,
 )
-from eyechart.humans.human_responses import CLEAN
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 BINS = 10

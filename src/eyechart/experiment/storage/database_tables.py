@@ -21,6 +21,9 @@ ROLES = ("main", "practice", "qualification", "catch")
 LIVE, RESPONDED, DROPPED = "live", "responded", "dropped"
 """States of a trial: handed out, responded to, lost (lease expired, page closed or reloaded)."""
 
+CLEAN = "clean"
+"""Corruption of clean images, as in test sets; stated here because those import torch."""
+
 ACTIVE, FAILED, FINISHED = "active", "failed", "finished"
 """States of a session: in progress, ended by the qualification, complete."""
 
