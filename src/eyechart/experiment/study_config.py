@@ -28,8 +28,8 @@ FORMER_WORDS = {
 }
 """Words in the default texts of version 1, mapped to the words that replaced them."""
 
-ADDED_LATER = ("language", "institution", "approval", "survey", "allocation")
-"""Settings that older studies lack; a default value is not part of the digest."""
+LATER = ("language", "institution", "approval", "survey", "allocation")
+"""Settings that were added after version 1: stored only if set, so that digests stay the same."""
 
 STUDY, TRIALS = "Study", "Trials"
 
@@ -188,21 +188,22 @@ class StudyConfig:
         return {name: self.site_settings.get(name, "") for name in recruiter_settings()}
 
     def plain(self) -> dict[str, str | int | float]:
-        """Return all settings by name, as stored in files and in the database."""
-        by_name = {name: getattr(self, name) for name in fields_of(StudyConfig)}
+        """Return all settings by name, as stored in files and in the database.
+
+        Settings in `LATER` are left out if they have their default.
+        """
+        by_name = {
+            name: getattr(self, name)
+            for name, setting in fields_of(StudyConfig).items()
+            if name not in LATER or getattr(self, name) != setting.default
+        }
         return {**by_name, **self.site_settings}
 
     @property
     def digest(self) -> str:
         """Digest of all settings, 16 hexadecimal digits."""
         # Sorted, so that the digest does not depend on the order of the fields.
-        declared = fields_of(StudyConfig)
-        settings = {
-            name: value
-            for name, value in self.plain().items()
-            if name not in ADDED_LATER or value != declared[name].default
-        }
-        text = json.dumps(settings, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(self.plain(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

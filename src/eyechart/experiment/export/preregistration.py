@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
+from eyechart.core.options import fields_of
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.version import __version__
 from eyechart.curves.curve_settings import BINS, N_BOOTSTRAP
@@ -116,11 +117,9 @@ def plan_document(study: OpenStudy, n_responses: int) -> str:
 
 
 def _settings(config: StudyConfig) -> str:
-    # Codes of recruitment platforms decide who is paid, and are left out.
+    # Without the codes of recruitment platforms, which decide who is paid.
     settings = {
-        name: value
-        for name, value in config.plain().items()
-        if name not in (*HIDDEN, *config.recruiter_settings)
+        name: getattr(config, name) for name in fields_of(StudyConfig) if name not in HIDDEN
     }
     rows = [f"| {name} | {value} |" for name, value in settings.items() if value != ""]
     return "\n".join(["| setting | value |", "|---|---|", *rows])

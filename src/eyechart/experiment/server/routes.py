@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from sqlalchemy import Row, and_, bindparam, select
 from sqlalchemy.orm import Session as Db
 
+from eyechart.core.options import fields_of
 from eyechart.core.version import __version__
 from eyechart.experiment.languages import read_texts
 from eyechart.experiment.recruiters import RECRUITERS
@@ -329,8 +330,9 @@ def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> w
     wanted = planned(config)
     timing = {name: getattr(config, name) for name in wire.TrialTiming.model_fields}
     counts = {name: wanted[name] for name in ("practice", "qualification")}
+    declared = fields_of(StudyConfig)
     shared = {
-        name: value for name, value in config.plain().items() if name in wire.StudyInfo.model_fields
+        name: getattr(config, name) for name in wire.StudyInfo.model_fields if name in declared
     }
     return wire.StudyInfo.model_validate(
         shared
