@@ -20,10 +20,8 @@ from eyechart.experiment.storage.database import MIGRATIONS, open_database
 from eyechart.experiment.storage.database_tables import Base, ResponseRow, SessionRow, TrialRow
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 
-LAST = max(path.name[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))
-"""The revision of the newest migration; tests add the next ones."""
-
-NEXT, AFTER = (f"{int(LAST) + step:04}" for step in (1, 2))
+HEAD = max(path.name[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))
+NEXT, AFTER = (f"{int(HEAD) + step:04d}" for step in (1, 2))
 MORE = f'''
 """A column more in a table that others point to, and one that is named anew."""
 
@@ -31,7 +29,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "{NEXT}"
-down_revision = "{LAST}"
+down_revision = "{HEAD}"
 
 
 def upgrade() -> None:
@@ -141,7 +139,7 @@ def test_before_a_file_is_migrated_a_copy_is_kept(tmp_path, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL)
     with_responses(folder)
     open_database(folder.database_url, migrations=newer).close()
-    copy = tmp_path / "study" / f"responses.sqlite.{LAST}"
+    copy = tmp_path / "study" / f"responses.sqlite.{HEAD}"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     database = open_database(f"sqlite:///{copy}")
     with database.reading() as db:
@@ -174,7 +172,7 @@ def test_a_migration_that_loses_what_others_point_to_is_undone(tmp_path, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL)
     with_responses(folder)
     (newer / "versions" / f"{NEXT}_more.py").write_text(
-        f'from alembic import op\nrevision = "{NEXT}"\ndown_revision = "{LAST}"\n\n'
+        f'from alembic import op\nrevision = "{NEXT}"\ndown_revision = "{HEAD}"\n\n'
         'def upgrade():\n    op.execute("DELETE FROM session")\n'
     )
     with pytest.raises(RuntimeError, match="dangling foreign key"):

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -530,3 +532,23 @@ def test_watching_ends_with_ctrl_c_and_status_0(study, run, monkeypatch):
 def test_a_path_with_a_study_that_is_not_made_is_rejected(run, tmp_path):
     assert_rejected(run("experiment", "status", tmp_path), "is not a study")
     assert_rejected(run("experiment", "status", Path("nowhere")), "No such folder")
+
+
+def test_exports_tell_nothing_about_the_server_and_follow_the_umask(tmp_path):
+    folder = make_study(tmp_path / "study", sizes=Sizes(main=12), **SHAPE)
+    fill(folder, [GOOD] * 2)
+    with sqlite3.connect(folder.path / "responses.sqlite") as database:
+        database.execute("UPDATE source_image SET name = '/srv/lab secret/photos/' || name")
+    database.close()
+    before = os.umask(0o077)
+    try:
+        export(folder)
+    finally:
+        os.umask(before)
+    files = [path for path in (folder.path / "export").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    for path in files:
+        content = path.read_bytes()
+        assert b"/srv" not in content and str(tmp_path).encode() not in content
+    with (folder.path / "export" / "trials.csv").open(encoding="utf-8") as table:
+        assert re.search(r",\w+-\d+\.png,", table.read())

@@ -6,13 +6,20 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from browser import ROOT
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.experiment.recruiters import RECRUITERS, recruiter_settings
-from eyechart.experiment.recruiters.recruiter import BadIds, Departure, Preview, Recruiter
+from eyechart.experiment.recruiters.recruiter import (
+    BadIds,
+    Departure,
+    Outcome,
+    Preview,
+    Recruiter,
+)
 from eyechart.experiment.storage.tokens import read_token
 from eyechart.experiment.study_config import config_from, config_text, read_config
 
@@ -33,10 +40,10 @@ def by_name(site: Recruiter) -> str:
     return site.name
 
 
-def leave(site: Recruiter, failed: bool = False, **settings: str):
+def leave(site: Recruiter, outcome: Outcome = "finished", **settings: str):
     stored = site.arrive(IDS[site.name]).ids
     full = dict.fromkeys(recruiter_settings(), "") | settings
-    return site.complete(Departure(ids=stored, settings=full, code="OURS", failed=failed))
+    return site.complete(Departure(ids=stored, settings=full, code="OURS", outcome=outcome))
 
 
 def test_there_are_three_and_the_pages_have_a_file_for_each():
@@ -77,9 +84,9 @@ def test_ids_that_are_missing_or_odd_are_rejected(site, name, value):
 
 
 @pytest.mark.parametrize("site", SITES, ids=by_name)
-@pytest.mark.parametrize("failed", [False, True])
-def test_everybody_gets_a_way_back_and_a_code(site, failed):
-    completion = leave(site, failed)
+@pytest.mark.parametrize("outcome", get_args(Outcome))
+def test_everybody_gets_a_way_back_and_a_code(site, outcome):
+    completion = leave(site, outcome)
     assert completion.code
     filled = {"form": completion.action, "redirect": completion.url, "code": completion.code}
     assert filled[completion.way]
@@ -101,22 +108,28 @@ def test_mechanical_turk_previews_are_nobody_and_forms_go_to_its_hosts_only():
             site.arrive(IDS["mturk"] | {"turkSubmitTo": url})
     stub = IDS["mturk"] | {"turkSubmitTo": "http://127.0.0.1:9000/"}
     assert site.arrive(stub, ("http://127.0.0.1:9000",)).ids["turkSubmitTo"][-4:] == "9000"
-    done, failed = leave(site), leave(site, failed=True)
+    done = leave(site)
     assert done.action == "https://workersandbox.mturk.com/mturk/externalSubmit"
-    assert done.fields == {"assignmentId": "A1", "code": "OURS", "outcome": "complete"}
-    assert failed.fields["outcome"] == "not-qualified"
-    forgotten = Departure(ids={}, settings={}, code="OURS", failed=False)
+    # nothing that the worker's browser could turn into another outcome
+    assert done.fields == {"assignmentId": "A1", "code": "OURS"} == leave(site, "failed").fields
+    forgotten = Departure(ids={}, settings={}, code="OURS", outcome="finished")
     assert site.complete(forgotten).way == "code"
 
 
 def test_prolific_gets_its_own_codes():
     site = RECRUITERS["prolific"]
-    codes = {"prolific_code": "C DONE", "prolific_failed": "CFAIL"}
+    codes = {"prolific_code": "C DONE", "prolific_failed": "CFAIL", "prolific_screened": "CFEW"}
     address = "https://app.prolific.com/submissions/complete?cc="
     assert leave(site, **codes).url == f"{address}C+DONE"
-    assert leave(site, failed=True, **codes).url == f"{address}CFAIL"
-    missing = leave(site, failed=True, prolific_code="C")
+    assert leave(site, "failed", **codes).url == f"{address}CFAIL"
+    assert leave(site, "screened-out", **codes).url == f"{address}CFEW"
+    missing = leave(site, "failed", prolific_code="C")
     assert (missing.way, missing.code) == ("code", "OURS")
+    assert site.warnings(codes) == site.warnings({}) == []
+    failed, screened = site.warnings({"prolific_code": "C"})
+    assert "--prolific-failed" in failed and "--prolific-screened" in screened
+    (same,) = site.warnings(dict.fromkeys(codes, "C"))
+    assert "must differ" in same
     assert site.address_help("https://lab.example/s/x") == (
         "https://lab.example/s/x?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
         "&SESSION_ID={{%SESSION_ID%}}"
@@ -170,7 +183,7 @@ def test_what_the_pages_know_of_the_server_is_current():
 VERSION1 = Path(__file__).parent / "version1"
 OLD_STUDY = {
     "name": "old", "title": "Alt ä", "pass_share": 1, "lease_minutes": 20, "prolific_code": "C1",
-    "prolific_failed": "",
+    "prolific_failed": "", "rules": 1,
 }  # fmt: skip
 
 

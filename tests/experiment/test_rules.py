@@ -1,4 +1,4 @@
-"""Quality rules: by closed-form probabilities, by robots of known behaviour, and in a database."""
+"""Quality rules, version 1: by closed-form probabilities, by robots, and in a database."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +10,6 @@ from sqlalchemy import select
 import eyechart as ec
 from experiment_studies import make_study
 from eyechart.experiment.quality.judging import (
-    VERSION,
     apply_rules,
     find_rules,
     judge,
@@ -32,8 +31,8 @@ from filled_studies import (
     sitting_of,
 )
 
-NAMING = StudyConfig(name="naming", title="Naming")
-PAIRS = StudyConfig(name="pairs", title="Pairs", kind="same-different", response_ms=0)
+NAMING = StudyConfig(name="naming", title="Naming", rules=1)
+PAIRS = StudyConfig(name="pairs", title="Pairs", kind="same-different", response_ms=0, rules=1)
 BUTTONS = ("same", "different")
 
 
@@ -261,8 +260,8 @@ def test_the_rules_text_names_every_rule_and_its_number():
 
 
 def test_an_unknown_version_is_rejected():
-    assert VERSION in (1,) and StudyConfig(name="a", title="A").rules == VERSION
-    with pytest.raises(ec.UsageError, match=r"quality rules \(1\), got 9"):
+    assert StudyConfig(name="a", title="A").rules == 2
+    with pytest.raises(ec.UsageError, match=r"quality rules \(1, 2\), got 9"):
         judge(PERFECT, NAMING, 9)
 
 
@@ -272,8 +271,9 @@ def test_an_unknown_version_is_rejected():
 @pytest.fixture
 def folder(tmp_path):
     return make_study(
-        tmp_path / "study", qualification=4, catch=4, trials=24, practice=0, stimulus_ms=200
-    )
+        tmp_path / "study", qualification=4, catch=4, trials=24, practice=0, stimulus_ms=200,
+        rules=1,
+    )  # fmt: skip
 
 
 def taken(db):

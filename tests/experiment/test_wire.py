@@ -23,7 +23,8 @@ from eyechart.experiment.storage.experiment_folder import open_study
 serve.is_built = lambda: True  # the pages are not asked for here
 own = serve.listen("127.0.0.1", 0)
 print(own.getsockname()[1], flush=True)
-serve.serve(open_study(sys.argv[1]), own)
+with serve.ready_server(open_study(sys.argv[1]), own) as server:
+    server.run(sockets=[own])
 """
 JOIN = "/api/studies/small/sessions"
 

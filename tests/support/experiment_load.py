@@ -44,7 +44,8 @@ class Crowd:
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() >= self.until
+        stop = self.load.stop
+        return time.monotonic() >= self.until or (bool(stop) and Path(stop).exists())
 
     async def run(self) -> Result:
         async with asyncio.TaskGroup() as group:
@@ -79,7 +80,7 @@ class Person:
 
     def __init__(self, crowd: Crowd, number: int) -> None:
         self.crowd = crowd
-        self.lines = Lines(crowd.load.base, PATIENCE_S)
+        self.lines = Lines(crowd.load.base, PATIENCE_S, crowd.load.authority)
         self.guesses = _is_one_in(crowd.load.guessers, number)
         self.leaves = _is_one_in(crowd.load.leavers, number + 1)
         self.headers: dict[str, str] = {}
@@ -199,6 +200,7 @@ class Person:
         reply = await self._ask("PUT", f"{TRIALS}/{trial}/response", body)
         if reply.status == 200:
             result.acknowledged[trial] = [body["uuid"], body["choice"]]
+            result.moments[trial] = time.time()
 
     async def _flush(self) -> None:
         if self.sending is not None:

@@ -16,7 +16,8 @@ class Load:
     response, number of the image]. `others`: further responses for those who guess. `guessers`: one
     in so many passes the qualification and guesses from then on, 0 for nobody; `leavers`: one in
     so many closes the page in the middle. `patience_s`: how long a study must be full before all
-    go home.
+    go home. `authority`: the certificate that a server with TLS has. `stop`: a file; all
+    go home as soon as it is there.
     """
 
     base: str
@@ -30,6 +31,8 @@ class Load:
     guessers: int = 0
     leavers: int = 0
     patience_s: float = 0.0
+    authority: str = ""
+    stop: str = ""
 
 
 @dataclass
@@ -38,7 +41,8 @@ class Result:
 
     `latencies`: of each reply to a request for a trial, [time, ms]. `acknowledged` and `sent`:
     trial → [uuid, choice]. `seen`: for each participant the images, in order. `statuses`: how
-    often each reply came, "lost" for none. `ends`: what became of participants.
+    often each reply came, "lost" for none. `ends`: what became of participants. `moments`: trial →
+    when its response was acknowledged.
     """
 
     latencies: list[tuple[float, float]] = field(default_factory=list)
@@ -47,6 +51,7 @@ class Result:
     seen: list[list[int]] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
+    moments: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from eyechart.core.devices import to_device
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import Registry
-from eyechart.corruptions.kernels.affine import AffineMap
+from eyechart.corruptions.kernels.affine import PixelMap
 
 FAMILIES = ("noise", "blur", "weather", "color", "digital", "occlusion", "geometry")
 
@@ -150,7 +150,7 @@ result has the same shape; it is float32, which may exceed [0, 1] (the caller cl
 """
 
 
-SourceMap = Callable[..., AffineMap]
+SourceMap = Callable[..., PixelMap]
 """A function f(height, width, *, parameter=values, …) that returns where pixels come from."""
 
 
@@ -158,8 +158,8 @@ SourceMap = Callable[..., AffineMap]
 class Corruption:
     """A corruption function with its declared properties.
 
-    `source_map`: the closed form of the affine map that moves pixels; None if pixels do not move or
-    their map is not affine.
+    `source_map`: the closed form of the map that moves pixels; None if pixels do not move or their
+    map has no closed form.
     """
 
     name: str
@@ -222,7 +222,7 @@ def corruption(
         needs: the attribute of `Assets` that the function takes as a keyword.
         takes: the image format: "unit" (float32), "levels" (uint8) or "either".
         rounds: whether the function takes the keyword `finish`, a rounding of its result or None.
-        source_map: the affine map by which the function moves pixels.
+        source_map: the closed form of the map by which the function moves pixels.
     """
     if family not in FAMILIES:
         raise ValueError(f"{name}: unknown family {family}.")

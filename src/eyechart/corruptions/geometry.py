@@ -11,9 +11,11 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption
 from eyechart.corruptions.kernels.affine import (
     AffineMap,
+    PerspectiveMap,
     linear_map,
     shift_map,
     take,
+    take_bilinear,
     take_nearest,
 )
 from eyechart.corruptions.kernels.resampling import along_both, bilinear_matrix
@@ -150,3 +152,102 @@ def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) 
         full = np.full_like(cut, size)
         matrices.append(bilinear_matrix(cut, full - cut, full, size, size, images.device))
     return along_both(images, *matrices)
+
+
+@corruption(
+    "geometry/rotate",
+    "geometry",
+    Parameter("degrees", 0, 180, "degrees", "angle of the rotation", clean=0),
+    _sign("clockwise", "1 clockwise, -1 counterclockwise"),
+    takes="levels",
+    source_map=_rotation_map,
+)
+def rotate(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise: Values) -> Tensor:
+    """Rotate the image about its center, with bilinear interpolation."""
+    source = _rotation_map(*images.shape[-2:], degrees=degrees, clockwise=clockwise)
+    return take_bilinear(images, source)
+
+
+def _scale_map(height: int, width: int, *, factor: Values, enlarges: Values) -> AffineMap:
+    zoom = factor**-enlarges
+    nothing = np.zeros_like(zoom)
+    return linear_map(zoom, nothing, nothing, zoom)
+
+
+@corruption(
+    "geometry/scale",
+    "geometry",
+    Parameter("factor", 1, 10, "number", "factor between the sizes", clean=1, between="log"),
+    _sign("enlarges", "1 enlarges the center, -1 reduces the image"),
+    takes="levels",
+    source_map=_scale_map,
+)
+def scale(images: Tensor, random: ImageRandom, *, factor: Values, enlarges: Values) -> Tensor:
+    """Enlarge the center of the image, or reduce the image."""
+    source = _scale_map(*images.shape[-2:], factor=factor, enlarges=enlarges)
+    # a pixel of a reduced image is a mean; unchanged at factor 1, where the square has side 0
+    spread = np.where(enlarges < 0, 1 - 1 / factor, 0.0)
+    return take_bilinear(images, source, spread)
+
+
+@corruption(
+    "geometry/shear",
+    "geometry",
+    Parameter("degrees", 0, 80, "degrees", "angle by which verticals lean", clean=0),
+    DIRECTION,
+    takes="levels",
+    source_map=_shear_map,
+)
+def shear_smoothly(
+    images: Tensor, random: ImageRandom, *, degrees: Values, direction: Values
+) -> Tensor:
+    """Shear the image horizontally about its center, with bilinear interpolation."""
+    source = _shear_map(*images.shape[-2:], degrees=degrees, direction=direction)
+    return take_bilinear(images, source)
+
+
+def _perspective_map(height: int, width: int, *, tilt: Values, side: Values) -> PerspectiveMap:
+    # sides 0 and 1 recede at the top and the bottom, 2 and 3 at the left and the right
+    signed = np.where(side % 2 == 0, tilt, -tilt)
+    vertical = side < 2
+    across = np.where(vertical, 0.0, signed / (width / 2))
+    return PerspectiveMap(across, np.where(vertical, signed / (height / 2), 0.0))
+
+
+@corruption(
+    "geometry/perspective",
+    "geometry",
+    Parameter("tilt", 0, 0.9, "number", "the receding side is this much shorter", clean=0),
+    Parameter(
+        "side",
+        0,
+        3,
+        "number",
+        "the receding side: 0 top, 1 bottom, 2 left, 3 right",
+        choices=(0, 1, 2, 3),
+        drawn=True,
+    ),
+    takes="levels",
+    source_map=_perspective_map,
+)
+def perspective(images: Tensor, random: ImageRandom, *, tilt: Values, side: Values) -> Tensor:
+    """Show the image tilted about its center, so that one side recedes."""
+    return take_bilinear(images, _perspective_map(*images.shape[-2:], tilt=tilt, side=side))
+
+
+def _mirror_map(height: int, width: int, *, mirrored: Values) -> AffineMap:
+    one, nothing = np.ones_like(mirrored), np.zeros_like(mirrored)
+    return linear_map(1 - 2 * mirrored, nothing, nothing, one)
+
+
+@corruption(
+    "geometry/mirror",
+    "geometry",
+    Parameter("mirrored", 0, 1, "number", "1 mirrors the image", clean=0, choices=(0, 1)),
+    takes="levels",
+    source_map=_mirror_map,
+)
+def mirror(images: Tensor, random: ImageRandom, *, mirrored: Values) -> Tensor:
+    """Exchange left and right."""
+    chosen = torch.from_numpy(mirrored == 1).to(images.device).reshape(-1, 1, 1, 1)
+    return torch.where(chosen, images.flip(-1), images)

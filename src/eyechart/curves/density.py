@@ -114,6 +114,20 @@ class Density:
         steps = cls.of_weights(np.diff(betainc(a, b, np.linspace(0, 1, CELLS + 1))))
         return cls(steps.pieces, f"beta:{a:g},{b:g}")
 
+    def up_to(self, end: float) -> "Density":
+        """Return the density on visual changes up to `end`, normalized there, and 0 beyond.
+
+        Example:
+            >>> Density.of_weights([1, 1]).up_to(0.5)([0.25, 0.75]).tolist()
+            [2.0, 0.0]
+        """
+        if end >= 1:
+            return self
+        places = np.union1d(self.pieces.x, [end])
+        pieces = refined(self.pieces, places)
+        heights = np.where(places[:-1] < end, pieces.c, 0.0)
+        return Density(PPoly(heights / PPoly(heights, places).integrate(0, 1), places))
+
     def between(self, origin: FloatArray, start: FloatArray, end: FloatArray) -> list[FloatArray]:
         """Return ∫ (v − origin)^p q dv from `start` to `end`, for p = 0, 1, 2."""
         # moments about 0 are shifted to the origin by the binomial theorem

@@ -28,10 +28,9 @@ FORMER_WORDS = {
 }
 """Words in the default texts of version 1, mapped to the words that replaced them."""
 
-LATER = ("language", "institution", "approval", "survey", "allocation")
-"""Settings that were added after version 1: stored only if set, so that digests stay the same."""
-
 STUDY, TRIALS = "Study", "Trials"
+LATER = ("language", "institution", "approval", "survey", "allocation", "min_trials")
+"""Settings that were added after version 1: stored only if set, so that digests stay the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +153,20 @@ class StudyConfig:
             is_advanced=True,
         ),
     ] = ALLOCATIONS[0]
-    rules: Annotated[int, Option(help="Version of the quality rules.", group=STUDY, minimum=1)] = 1
+    rules: Annotated[
+        int,
+        Option(help="Version of the quality rules and of the protocol.", group=STUDY, minimum=1),
+    ] = 2
+    min_trials: Annotated[
+        int,
+        Option(
+            help="Number of main trials that must be left for a participant to be admitted; 0 for"
+            " half of --trials.",
+            group=TRIALS,
+            is_advanced=True,
+            minimum=0,
+        ),
+    ] = 0
     site_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -198,6 +210,23 @@ class StudyConfig:
             if name not in LATER or getattr(self, name) != setting.default
         }
         return {**by_name, **self.site_settings}
+
+    @property
+    def is_protocol_2(self) -> bool:
+        """Whether the protocol of version 2 applies.
+
+        It returns dropped stimuli to the same participant, spreads catch trials evenly, and admits
+        participants only if enough trials are left for them. Studies that were begun with version
+        1 keep its protocol to their end.
+        """
+        return self.rules >= 2
+
+    @property
+    def min_main(self) -> int:
+        """Number of main trials that must be left for a participant to be admitted."""
+        if self.min_trials or not self.is_protocol_2:
+            return max(self.min_trials, 1)
+        return (self.trials + 1) // 2
 
     @property
     def digest(self) -> str:

@@ -14,6 +14,7 @@ from eyechart.labels.categories import NONE
 from eyechart.labels.space_names import ENTRY16
 from eyechart.predictions.reading import Predictions
 from eyechart.results.recorded_run import RecordedRun
+from eyechart.testsets.plan import MOVED
 
 TOLERANCE = 1e-5
 """Maximum difference in Δv between device types (docs/reproducibility.md)."""
@@ -189,7 +190,12 @@ def _corruptions(rule: Rule, run: RecordedRun) -> tuple[tuple[str, ...], tuple[s
         chosen = tuple(name for name in run.corruptions if set(families[name]) & set(rule.families))
     if rule.delta_v is None:
         return tuple(dict.fromkeys(chosen)), ()
-    moved = [name for name in chosen if name in run.entries and run.entries[name].geometric]
+    plan = run.results.config.plan
+    moved = [
+        name
+        for name in chosen
+        if name in run.entries and plan.why_no_curve(run.entries[name]) == MOVED
+    ]
     kept = tuple(name for name in dict.fromkeys(chosen) if name not in moved)
     if not kept:
         raise rule.problem(

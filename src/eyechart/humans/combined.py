@@ -106,4 +106,8 @@ def _named(responses: HumanResponses, name: str) -> HumanResponses:
         np.char.add(f"{name}/", responses.subject.astype(np.str_)),
     )
     study = np.where(responses.study == "", name, responses.study)
-    return replace(responses, subject=subject, study=study)
+    dropped = tuple(
+        replace(trial, subject=f"{name}/{trial.subject}") for trial in responses.dropped
+    )
+    flow = tuple(replace(step, study=step.study or name) for step in responses.flow)
+    return replace(responses, subject=subject, study=study, dropped=dropped, flow=flow)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,34 @@ class Judgement:
         return self.truth == self.response
 
 
+@dataclass(frozen=True)
+class DroppedResponse:
+    """A stimulus that a participant whose responses count did not respond to at first.
+
+    The page was reloaded or left. If the stimulus was shown again, the response to it is among the
+    responses.
+    """
+
+    corruption: str
+    subject: str
+    image: str
+    delta_v: float
+
+
+@dataclass(frozen=True)
+class FlowStep:
+    """One line of the flow of participants: a step, and how many reached it.
+
+    `rule` is the quality rule of an exclusion, "" for other steps. `count` is None if unknown.
+    `study` is "" unless several studies were merged.
+    """
+
+    step: str
+    rule: str
+    count: int | None
+    study: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class HumanResponses:
     """Human responses by column: one row per response, or per `trials` responses with the same Δv.
@@ -89,6 +117,9 @@ class HumanResponses:
         citation: Citation of the data.
         license: License of the data.
         judgements: Same/different judgements stored with the responses.
+        simulated: Whether any of the participants is a robot.
+        dropped: Trials that participants dropped; see `dropped_bounds` in `dropped_trials`.
+        flow: The flow of participants through the study, from arrival to the responses that count.
     """
 
     corruption: Texts
@@ -110,6 +141,9 @@ class HumanResponses:
     citation: str = ""
     license: str = ""
     judgements: tuple[Judgement, ...] = ()
+    simulated: bool = False
+    dropped: tuple[DroppedResponse, ...] = ()
+    flow: tuple[FlowStep, ...] = ()
 
     def __post_init__(self) -> None:
         for name in (*TEXTS, *NUMBERS, "trials"):
@@ -185,14 +219,29 @@ def write_responses(path: Path, responses: HumanResponses) -> None:
     metadata = {
         "eyechart.kind": KIND,
         "eyechart.version": VERSION,
-        "eyechart.facts": json.dumps({**facts, "judgements": judgements}, ensure_ascii=False),
+        "eyechart.facts": json.dumps(
+            {**facts, "judgements": judgements, **_study_facts(responses)}, ensure_ascii=False
+        ),
     }
+    if responses.simulated:
+        # Also by itself, for readers of Parquet who do not know eyechart.
+        metadata["eyechart.simulated"] = "true"
     columns = {name: getattr(responses, name) for name in (*TEXTS, *NUMBERS, "trials")}
     arrays = {
         name: pa.array(values.tolist(), pa.string()) if name in TEXTS else pa.array(values)
         for name, values in columns.items()
     }
     write_parquet(pa.table(arrays).replace_schema_metadata(metadata), path)
+
+
+def _study_facts(responses: HumanResponses) -> dict[str, object]:
+    """Return what only files of studies contain, so that other files stay as they were."""
+    facts: dict[str, object] = {
+        "dropped": [list(astuple(trial)) for trial in responses.dropped],
+        "flow": [list(astuple(step)) for step in responses.flow],
+        "simulated": responses.simulated,
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def read_responses(path: Path) -> HumanResponses:
@@ -225,6 +274,8 @@ def read_responses(path: Path) -> HumanResponses:
             )
         # Judgements are few and stored in the header; responses are columns.
         judgements = tuple(Judgement(*values) for values in stored)
+        for name, kind in (("dropped", DroppedResponse), ("flow", FlowStep)):
+            facts[name] = tuple(kind(*values) for values in facts.get(name, ()))
         columns: Columns = {
             name: np.array(table[name].to_pylist(), dtype=np.str_)
             for name in TEXTS
@@ -243,12 +294,21 @@ def read_responses(path: Path) -> HumanResponses:
 
 
 def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
-    """Return the rows of several sets of responses as one set, with the first set's metadata."""
+    """Return the rows of several sets of responses as one set, with the first set's metadata.
+
+    The result is simulated if any of them is, and has the dropped trials and the flow of all.
+    """
     columns: Columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in (*TEXTS, *NUMBERS, "trials")
     }
-    return replace(parts[0], **columns)
+    return replace(
+        parts[0],
+        **columns,
+        simulated=any(part.simulated for part in parts),
+        dropped=tuple(trial for part in parts for trial in part.dropped),
+        flow=tuple(step for part in parts for step in part.flow),
+    )
 
 
 def _is_ours(path: Path) -> bool:

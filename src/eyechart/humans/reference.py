@@ -255,6 +255,8 @@ class Reference:
     def size_in_words(self, experiment: str) -> str:
         """Return the numbers of participants and responses as text."""
         responses, n = f"{self.count(experiment):,} responses", self.n_participants(experiment)
+        if self.responses.simulated:
+            return f"{n:,} simulated participants (robots), {responses}"
         return f"{n:,} {'human' if n == 1 else 'humans'}, {responses}" if n else responses
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:

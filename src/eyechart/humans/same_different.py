@@ -232,6 +232,14 @@ def judgements_file(path: Path) -> Path | None:
     return None
 
 
+def is_simulated(judgements: Path) -> bool:
+    """Return whether the participants of an export are robots, by its table of sessions."""
+    sessions = judgements.with_name("sessions.csv")
+    if not sessions.is_file():
+        return False
+    return any(row["platform"] == "robot" for row in read_rows(sessions, ["platform"]))
+
+
 def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:
     """Return the result for one pair; raise a UsageError if there are no judgements of it."""
     names = {name for result in results for name in (result.a, result.b)}

@@ -1,4 +1,4 @@
-"""Masks and boxes that follow a geometric corruption, by the same affine map as the pixels."""
+"""Masks and boxes that follow a geometric corruption, by the same map as the pixels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
-from eyechart.corruptions.kernels.affine import AffineMap, take_nearest
+from eyechart.corruptions.kernels.affine import PixelMap, take_nearest
 
 TV_TENSORS = "torchvision.tv_tensors"
 UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
@@ -31,7 +31,7 @@ class Moves:
 
     height: int
     width: int
-    maps: tuple[AffineMap | None, ...]
+    maps: tuple[PixelMap | None, ...]
 
     def move_mask(self, mask: Any) -> Any:
         """Return a moved mask of the same type and dtype.

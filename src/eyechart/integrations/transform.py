@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from eyechart.core.arguments import as_list, as_number, as_text, as_whole, as_within, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, check_seed, hash64
-from eyechart.corruptions.kernels.affine import AffineMap
+from eyechart.corruptions.kernels.affine import PixelMap
 from eyechart.images.image_types import Batch, to_batch
 from eyechart.integrations.targets import Moves, move_plain_boxes, move_tv_boxes, tv_kind
 from eyechart.suites.apply import choose_entries, corrupt_batch, draw_random, image_keys
@@ -250,7 +250,7 @@ class Corrupt(nn.Module):
         """Return the corrupted image or batch, and how its pixels moved."""
         batch, restore = to_batch(image)
         height, width = batch.shape[-2:]
-        maps: list[AffineMap | None] = [None] * len(batch)
+        maps: list[PixelMap | None] = [None] * len(batch)
         result = batch
         for group in self._groups(batch, keys):
             entry, random = group.entry, group.random
@@ -335,8 +335,8 @@ class Corrupt(nn.Module):
             # raised at the first image, not only when this corruption is drawn
             if has_followers and corruption.source_map is None:
                 raise UsageError(
-                    f"Masks and boxes cannot follow {entry.name}, whose map is not affine: leave it"
-                    " out of the names."
+                    f"Masks and boxes cannot follow {entry.name}, whose map has no closed form:"
+                    " leave it out of the names."
                 )
 
 

@@ -19,6 +19,7 @@ from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
+from eyechart.testsets.plan import MOVED
 from eyechart.testsets.samples import LEVELS, Samples
 from eyechart.testsets.stimuli import iterate_samples
 
@@ -47,8 +48,8 @@ def keep_examples(run: EvaluationRun, out: Path) -> tuple[ExampleImage, ...]:
     outcomes = {}
     for entry in run.entries:
         predictions = models[0].reader.outcomes(models[0].name, entry.name)
-        if entry.geometric:
-            # Δv does not order the strength of geometric corruptions.
+        if run.task.plan.why_no_curve(entry):
+            # Δv does not order the strength of geometric corruptions, unless the ruler can.
             unknown = np.full(len(predictions), np.nan)
             predictions = replace(predictions, delta_v=unknown)
         outcomes[entry.name] = predictions
@@ -62,8 +63,9 @@ def keep_examples(run: EvaluationRun, out: Path) -> tuple[ExampleImage, ...]:
             _only(model.reader.outcomes(model.name, samples.name), samples) for model in models
         ]
         rows = samples.row if samples.entry is None else chosen[samples.name]
+        has_delta_v = samples.entry is None or run.task.plan.why_no_curve(samples.entry) != MOVED
         examples += (
-            _example(samples, models, by_model, int(row), files[int(row)])
+            _example(samples, models, by_model, int(row), files[int(row)], has_delta_v)
             for row in rows
             if int(row) in files
         )
@@ -200,19 +202,18 @@ def _example(
     by_model: Sequence[Predictions],
     row: int,
     file: str,
+    has_delta_v: bool,
 ) -> ExampleImage:
     at = int(np.flatnonzero(samples.row == row)[0])
     first = by_model[0]
     index = _index(first, row)
     label = int(first.label[index])
-    # Δv is not meaningful for geometric corruptions.
-    moved = samples.entry is not None and samples.entry.geometric
     return ExampleImage(
         corruption=samples.name,
         row=row,
         image=models[0].reader.image_names(models[0].name)[int(first.image[index])],
         truth="" if label == NONE else models[0].class_names[label],
-        delta_v=None if moved else first.delta_v[index],
+        delta_v=first.delta_v[index] if has_delta_v else None,
         severity=first.severity[index],
         parameters={name: float(values[at]) for name, values in samples.values.items()},
         file=file,

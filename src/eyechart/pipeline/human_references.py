@@ -1,9 +1,11 @@
 """Human references of an evaluation, and records of their experiments."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from eyechart.core.errors import UsageError
 from eyechart.humans.combined import References, check_names
+from eyechart.humans.dropped_trials import DroppedBounds, dropped_bounds, simulated_note
 from eyechart.humans.placement import HUMAN_RULER
 from eyechart.humans.reference import METRICS, Reference, find_reference, title
 from eyechart.humans.transfer import find_classes
@@ -11,7 +13,7 @@ from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.space_names import ENTRY16
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
-from eyechart.results.schema import HumanExperiment
+from eyechart.results.schema import FlowCount, HumanExperiment, HumanStudy
 from eyechart.scores.scoring import OTHER_RULER, Fit, human_curve
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
@@ -84,6 +86,7 @@ def _experiment(
 ) -> HumanExperiment:
     similar = reference.similar.find(name)
     accuracy, consistency = (_human_curve(reference, name, metric, fit) for metric in METRICS)
+    bounds = _bounds(reference, name, fit) if accuracy is not None else None
     return HumanExperiment(
         name=name,
         title=f"{title(name)} ({reference.name})" if names_reference else title(name),
@@ -95,7 +98,53 @@ def _experiment(
         tested=reference.similar.is_tested(name),
         evidence="" if similar is None else similar.evidence,
         reference=reference.name,
+        n_dropped=0 if bounds is None else bounds.n_dropped,
+        dropped_areas=None if bounds is None else (bounds.incorrect.area, bounds.correct.area),
     )
+
+
+def studies_of(references: References | Reference) -> tuple[HumanStudy, ...]:
+    """Return the studies of the references that have a flow of participants, or robots."""
+    studies = []
+    for reference in references.parts:
+        responses = reference.responses
+        names = list(dict.fromkeys(step.study for step in responses.flow))
+        for name in names or [""] * responses.simulated:
+            flow = tuple(
+                FlowCount(step=step.step, rule=step.rule, count=step.count)
+                for step in responses.flow
+                if step.study == name
+            )
+            study = HumanStudy(
+                reference=reference.name, study=name, simulated=responses.simulated, flow=flow
+            )
+            studies.append(study)
+    return tuple(studies)
+
+
+def notes_on_humans(
+    references: References | Reference, experiments: Sequence[HumanExperiment]
+) -> Iterator[str]:
+    """Yield a sentence for each simulated reference, and for each with dropped trials."""
+    for reference in references.parts:
+        if reference.responses.simulated:
+            yield simulated_note(reference)
+    for experiment in experiments:
+        if experiment.dropped_areas is not None and experiment.accuracy is not None:
+            area, (low, high) = experiment.accuracy.line.fitted.area, experiment.dropped_areas
+            yield (
+                f"{experiment.title}: participants dropped {experiment.n_dropped:,} trials. The"
+                f" human area is {area:.4f}; it would be {low:.4f} if all of these were incorrect,"
+                f" and {high:.4f} if all were correct."
+            )
+
+
+def _bounds(reference: Reference, name: str, fit: Fit) -> DroppedBounds | None:
+    try:
+        return dropped_bounds(reference, name, **fit.human_options())
+    except UsageError:
+        # A curve may exist, but not under these assumptions, such as with no correct response.
+        return None
 
 
 def _human_curve(reference: Reference, name: str, metric: str, fit: Fit) -> HumanCurve | None:

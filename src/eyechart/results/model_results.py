@@ -72,6 +72,25 @@ class Scored(Record):
         return f"There is no {score.name} here: it needs {', '.join(score.needs)}."
 
 
+class ConditionResults(Record):
+    """Rates at a single condition of a corruption, such as a quarter turn."""
+
+    condition: str
+    """Name of the condition, such as 90° (clockwise)."""
+    n_samples: int
+    """Number of samples."""
+    accuracy: Estimate | None
+    """Fraction of correct predictions; null without labels."""
+    consistency: Estimate | None
+    """Fraction of predictions equal to that for the clean image; null without clean images."""
+    human_accuracy: float | None = None
+    """Published human accuracy in this condition; null if unknown, or in another label space."""
+    human_trials: int | None = None
+    """Number of human trials."""
+    human_source: str = ""
+    """Publication of the human accuracy."""
+
+
 class CorruptionResults(Scored):
     """Results of one model under one corruption, in one label space.
 
@@ -92,6 +111,8 @@ class CorruptionResults(Scored):
     """Results for the accuracy of predictions; null without labels."""
     consistency: PropertyResults | None
     """Results for agreement with the clean image's prediction; null without clean images."""
+    conditions: tuple[ConditionResults, ...] = ()
+    """Rates at single conditions: quarter turns, or the only condition of a corruption."""
 
     @property
     def properties(self) -> dict[str, PropertyResults]:

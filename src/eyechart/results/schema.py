@@ -18,7 +18,7 @@ from eyechart.core.records import Known, NamedRecords, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.sessions import Cost
 from eyechart.core.storage.files import TemporaryFolder
-from eyechart.results.curve_results import HumanCurve
+from eyechart.results.curve_results import Ends, HumanCurve
 from eyechart.results.html_table import html_table
 from eyechart.results.model_results import ModelResults
 from eyechart.results.run_config import WrittenConfig
@@ -152,6 +152,35 @@ class HumanExperiment(Record):
     """Evidence for the class of similar corruptions."""
     reference: str = ""
     """Name of the human reference."""
+    n_dropped: int = 0
+    """Number of trials that participants dropped, by reloading or leaving the page."""
+    dropped_areas: Ends | None = None
+    """Areas under the curve of correct responses if all dropped trials were incorrect, and if all
+    were correct; null if no trial was dropped."""
+
+
+class FlowCount(Record):
+    """A step of the flow of participants, and how many participants reached it."""
+
+    step: str
+    """The step."""
+    rule: str
+    """The quality rule that excluded these participants; "" for other steps."""
+    count: int | None
+    """Number of participants; null if it was not recorded."""
+
+
+class HumanStudy(Record):
+    """A study with participants from which a human reference was exported."""
+
+    reference: str
+    """Name of the human reference."""
+    study: str
+    """Name of the study if the reference was merged from several studies, else ""."""
+    simulated: bool
+    """Whether participants are robots."""
+    flow: tuple[FlowCount, ...]
+    """The flow of participants, from opening the page to those counted."""
 
 
 class ExamplePrediction(Record):
@@ -237,6 +266,8 @@ class Results(NamedRecords[ModelResults]):
     """Error consistency between models, and with humans."""
     humans: tuple[HumanExperiment, ...] = ()
     """The human experiments to which models were compared."""
+    studies: tuple[HumanStudy, ...] = ()
+    """The studies from which the human references were exported, with the flow of participants."""
     examples: tuple[ExampleImage, ...] = ()
     """Example images: clean samples, then samples by corruption from mild to strong."""
 

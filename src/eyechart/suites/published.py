@@ -9,6 +9,7 @@ TITLES = {
     "vcr": "VCR-Bench",
     "noc-candidates": "ImageNet-NOC candidates",
     "imagenet-noc": "ImageNet-NOC",
+    "geometry": "Geometry",
 }
 """Short titles for tables and charts; the YAML file has the full title."""
 

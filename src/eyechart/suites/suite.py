@@ -78,6 +78,14 @@ class Entry:
         return bool(self.levels) and self.severity is None
 
     @property
+    def is_single(self) -> bool:
+        """Whether all severities are the same condition, so that there is no strength."""
+        tables = self.levels.values()
+        return bool(self.levels) and all(
+            len(set(values)) == 1 for table in tables for values in table.values()
+        )
+
+    @property
     def fingerprint(self) -> str:
         """A string that is equal for entries with the same declaration, regardless of notes."""
         variants = {

@@ -24,7 +24,7 @@ from eyechart.testsets.testset_settings import (
     UNIFORM,
     TestsetSettings,
 )
-from eyechart.visual_change.registry import find_ruler
+from eyechart.visual_change.registry import find_ruler, measures_geometry
 
 CLEAN = "clean"
 """The name of the corruption that changes nothing."""
@@ -39,6 +39,10 @@ RESERVED = (CLEAN, "destroyed", "unreadable")
 FINGERPRINT = "strengths"
 """Key of a plan's settings under which a hash of the suite's corruptions and strengths is stored.
 """
+
+MOVED = "visual change is undefined: the corruption moves image content"
+SINGLE = "no curve: the corruption is a single condition"
+"""Why a corruption has no curve over visual change."""
 
 MOST = 10_000_000
 """Maximum number of samples per corruption; a larger plan would not fit into memory."""
@@ -96,6 +100,12 @@ class Plan(TestsetSettings):
     def is_at_levels(self) -> bool:
         """Whether every corruption is applied only at its published levels."""
         return self.sampling != UNIFORM and all(entry.at_levels for entry in self.entries())
+
+    def why_no_curve(self, entry: Entry) -> str:
+        """Return why a corruption has no curve over visual change; "" if it has one."""
+        if entry.geometric and not measures_geometry(self.ruler):
+            return MOVED
+        return SINGLE if entry.is_single else ""
 
     def entries(self) -> list[Entry]:
         """Return the selected corruptions, or all corruptions of the suite if none are selected."""

@@ -214,7 +214,8 @@ def _plan_entry(
     if entry.at_levels and plan.sampling != UNIFORM:
         # Published levels: every image at each level, with the same random numbers.
         places = usable_images(images, plan)
-        image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
+        levels = LEVELS[:1] if entry.is_single else LEVELS
+        image, severity = np.repeat(places, len(levels)), np.tile(levels, len(places))
         draw = np.zeros_like(image)
     else:
         # Candidates of the pool are further draws of the same images.
@@ -244,19 +245,23 @@ def pool_factor(entry: Entry, plan: Plan) -> int:
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
     """Return whether an entry's strengths are found by a search that makes visual change uniform.
 
-    Geometric corruptions are excluded, because visual change is undefined for them.
+    Corruptions without a curve are excluded, such as geometric ones under rulers that cannot
+    measure them.
     """
-    return entry is not None and plan.sampling == UNIFORM and not entry.geometric
+    return entry is not None and plan.sampling == UNIFORM and not plan.why_no_curve(entry)
 
 
 def is_piloted(entry: Entry | None, plan: Plan) -> bool:
     """Return whether an entry's strengths are chosen by means of pilot samples.
 
-    Corruptions with published levels are excluded, because they keep these levels, and geometric
-    corruptions, because visual change is undefined for them.
+    Corruptions with published levels are excluded, because they keep these levels, and corruptions
+    without a curve, such as geometric ones under rulers that cannot measure them.
     """
     return (
-        entry is not None and plan.sampling == PILOT and not entry.geometric and not entry.at_levels
+        entry is not None
+        and plan.sampling == PILOT
+        and not plan.why_no_curve(entry)
+        and not entry.at_levels
     )
 
 

@@ -28,7 +28,7 @@ RULERS.add_lazily(
 RULERS.add_lazily("dists", "eyechart.visual_change.networks.network_rulers:DISTS_RULER")
 RULERS.add_lazily("human", "eyechart.visual_change.human:EXPECTED_LOSS_RULER")
 
-MEASURE_GEOMETRY = ("vif-human", "st-lpips", "dists", "human")
+MEASURE_GEOMETRY = ("vif-human", "st-lpips", "st-lpips-vgg", "dists", "human")
 """Rulers that tolerate or undo a movement of image content, so that they can measure geometric
 corruptions. Declared by name, so that a message can list them without loading their networks.
 """

@@ -9,6 +9,7 @@ from experiment_studies import Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
 from eyechart.experiment.export.preregistration import FILE, preregister, read_hash
 from eyechart.experiment.export.study_export import export
+from eyechart.experiment.quality.judging import find_rules
 from eyechart.experiment.storage.database_tables import StimulusImageRow
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 
@@ -22,10 +23,12 @@ def test_the_plan_is_written_once_and_every_export_repeats_its_hash(tmp_path, ru
     body, _, rest = text.rpartition("\nSHA-256 of the text above: `")
     digest = hashlib.sha256(body.encode()).hexdigest()
     assert rest == f"{digest}`\n" and digest in result.out
+    rules = find_rules(folder.config.rules)
     for part in (
         "# Pre-registration of the study small", "collected when this plan was written: 0",
-        "| trials | 8 |", "| approval | E-12 |", "> Or not.", "version 1", "150 ms",
-        "eyechart experiment export small --rules 1", "SHA-256 of roles and pixels: `", "## Seeds",
+        "| trials | 8 |", "| approval | E-12 |", "> Or not.", rules.text.strip(),
+        f"eyechart experiment export small --rules {rules.version}",
+        "SHA-256 of roles and pixels: `", "## Seeds",
     ):  # fmt: skip
         assert part in text, part
     # codes decide who is paid
@@ -38,8 +41,8 @@ def test_the_plan_is_written_once_and_every_export_repeats_its_hash(tmp_path, ru
     assert "already has 1 responses" in run("experiment", "preregister", folder.path).out
     done = run("experiment", "export", folder.path)
     assert f"Pre-registration: SHA-256 {digest}" in done.out
-    rules = (folder.path / "export" / "rules.txt").read_text(encoding="utf-8")
-    assert rules.endswith(f"Pre-registration: SHA-256 {digest}\n")
+    written = (folder.path / "export" / "rules.txt").read_text(encoding="utf-8")
+    assert written.endswith(f"Pre-registration: SHA-256 {digest}\n")
 
 
 def test_the_same_study_has_the_same_hash_and_another_stimulus_changes_it(tmp_path):

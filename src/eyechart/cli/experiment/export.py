@@ -42,6 +42,8 @@ def export(
         f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses are included, from"
         f" {done.n_participants:,} {noun}."
     )
+    if done.simulated:
+        print("  All participants are simulated (robots): these responses are not human data.")
     if done.preregistration:
         print(f"  Pre-registration: SHA-256 {done.preregistration}")
     if done.reused:
@@ -53,6 +55,9 @@ def export(
         print(
             f"  {done.left_out:,} trials are excluded: see the column trial_left_out in trials.csv."
         )
+    for step in done.flow:
+        name = f"{step.step}: {step.rule}" if step.rule else step.step
+        print(f"  {name}: {'not recorded' if step.count is None else f'{step.count:,}'}")
     if not done.counted:
         print("  No responses are included yet, so there is no human reference.")
     elif folder.config.kind == "same-different":

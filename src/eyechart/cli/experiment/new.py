@@ -13,7 +13,7 @@ from eyechart.cli.shared.stop import Stop
 from eyechart.core.options import Field, Option
 from eyechart.experiment.design.budget import Prices
 from eyechart.experiment.design.study_request import StudyRequest
-from eyechart.experiment.recruiters import recruiter_settings
+from eyechart.experiment.recruiters import platform_warnings, recruiter_settings
 from eyechart.experiment.study_config import STUDY, StudyConfig
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
                 f"Stopped: finished stimuli are in {order.folder}; run the same command"
                 " again to resume."
             ) from None
+    for warning in platform_warnings(order.config.recruiter_settings):
+        print(f"Note: {warning}")
     if begun.is_finished:
         print(f"{order.folder} already exists; all of its {count} stimuli are valid.")
     else:

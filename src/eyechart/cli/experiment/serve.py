@@ -1,5 +1,6 @@
 """`eyechart experiment serve`, `withdraw` and `forget`: running a study."""
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.experiment.design.budget import Prices
 
 GROUP = "Server"
 StudyPath = Annotated[Path, typer.Argument(metavar="STUDY", parser=folder, help="Study folder.")]
@@ -64,34 +66,48 @@ class ServerSettings:
     "eyechart experiment serve study --port 8080 --url https://study.example.org",
 )
 @derived_options
-def serve(study: StudyPath, settings: ServerSettings) -> None:
+def serve(
+    study: StudyPath,
+    settings: ServerSettings,
+    prices: Annotated[Prices, Only("pay", "fee", "fee_of", "currency")],
+) -> None:
     """Serve a study to participants until Ctrl-C."""
     need_experiment()
-    from eyechart.experiment.recruiters import RECRUITERS
+    from functools import partial
+
+    from eyechart.experiment.monitoring.status_routes import add_status_routes
+    from eyechart.experiment.recruiters import RECRUITERS, platform_warnings
     from eyechart.experiment.recruiters.recruiter import origin
-    from eyechart.experiment.server.serve import listen
-    from eyechart.experiment.server.serve import serve as run
+    from eyechart.experiment.server.serve import ready_server, reserve
     from eyechart.experiment.storage.experiment_folder import open_study
 
     for name in settings.submit_hosts:
         if origin(name) != name:
             raise UsageError(f"--submit-host must be http://HOST:PORT, got '{name}'.")
     folder = open_study(study)
-    with listen(settings.host, settings.port) as listener:
+    # Ctrl-C is the usual end of a server, not an error
+    with (
+        suppress(KeyboardInterrupt),
+        reserve(settings.host, settings.port) as listener,
+        ready_server(
+            folder,
+            listener,
+            more_hosts=settings.submit_hosts,
+            behind_proxy=settings.behind_proxy,
+            extend=partial(add_status_routes, prices=prices),
+        ) as server,
+    ):
         # from the socket, because port 0 selects any free port
-        address = f"{settings.address(listener.getsockname()[1])}/s/{folder.config.name}"
+        host = settings.address(listener.getsockname()[1])
         for recruiter in RECRUITERS.values():
-            print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
+            text = recruiter.address_help(f"{host}/s/{folder.config.name}")
+            print(f"{recruiter.title + ':':<18}{text}")
+        print(f"{'Status page:':<18}{host}/status")
+        for warning in platform_warnings(folder.config.recruiter_settings):
+            print(f"Note: {warning}")
         # flushed, because the server does not return until it is stopped
         print("Stop with Ctrl-C; run the same command again to resume.", flush=True)
-        # Ctrl-C is the usual end of a server, not an error
-        with suppress(KeyboardInterrupt):
-            run(
-                folder,
-                listener,
-                more_hosts=settings.submit_hosts,
-                behind_proxy=settings.behind_proxy,
-            )
+        server.run(sockets=[listener])
     print("Stopped. All confirmed responses are stored.")
 
 
@@ -140,14 +156,30 @@ def withdraw(
 
 @examples(
     "eyechart experiment forget study",
-    "eyechart experiment forget runs/study",
+    "eyechart experiment forget study --yes",
 )
-def forget(study: StudyPath) -> None:
+def forget(
+    study: StudyPath,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask, even if sessions are active.")
+    ] = False,
+) -> None:
     """Delete the platform ids of all participants; keep their responses."""
     need_experiment()
     from eyechart.experiment.storage.experiment_folder import connect_study, open_study
-    from eyechart.experiment.storage.withdrawal import forget_identities
+    from eyechart.experiment.storage.withdrawal import active_identities, forget_identities
 
     with connect_study(open_study(study)) as opened:
+        n_active = active_identities(opened.database, opened.id)
+        if n_active and not yes:
+            question = (
+                f"{n_active} sessions with platform ids are not finished: without their ids, these"
+                " participants cannot return to the platform. Delete the ids anyway?"
+            )
+            if not sys.stdin.isatty():
+                raise UsageError(f"{question} Then pass --yes.")
+            if not typer.confirm(question):
+                print("Nothing was deleted.")
+                return
         count = forget_identities(opened.database, opened.id)
     print(f"Deleted the platform ids of {count} sessions.")

@@ -31,17 +31,27 @@ class SimulationSettings:
     spammers: Annotated[
         int, Option(help="Number of participants that respond at random.", group=GROUP, minimum=0)
     ] = 0
+    droppers: Annotated[
+        int,
+        Option(
+            help="Number of participants that reload the page instead of giving half of their"
+            " incorrect responses.",
+            group=GROUP,
+            minimum=0,
+        ),
+    ] = 0
     fast: Annotated[
         bool, Option(help="Simulate without a browser and without waiting.", group=GROUP)
     ] = False
     seed: Annotated[int, Option(help="Random seed.", group="Compute", minimum=0)] = 0
 
     def check(self) -> None:
-        """Raise a UsageError if there are more spammers than participants."""
-        if self.spammers > self.participants:
+        """Raise a UsageError if there are more spammers and droppers than participants."""
+        n_odd = self.spammers + self.droppers
+        if n_odd > self.participants:
             raise UsageError(
-                f"--spammers must be at most {self.participants} (--participants), got"
-                f" {self.spammers}."
+                f"--spammers and --droppers must be at most {self.participants} (--participants),"
+                f" got {n_odd}."
             )
 
 
@@ -73,7 +83,7 @@ def simulate(
         find_browser()
         run = simulate_in_browser
     copy = copy_study(folder, out)
-    kinds = kinds_of(settings.participants, settings.spammers, seed)
+    kinds = kinds_of(settings.participants, settings.spammers, seed, settings.droppers)
     with ProgressBars() as bars:
         outcomes = run(copy, kinds, curve, seed, bars.begin("robots", len(kinds)))
     write_robots(out, outcomes, curve)

@@ -30,6 +30,10 @@ def status(
     every: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time between refreshes with --watch.", min=0.2)
     ] = 5.0,
+    token: Annotated[
+        bool,
+        typer.Option("--token", help="Print only the password of /status and /metrics."),
+    ] = False,
 ) -> None:
     """Print a study's progress, participants, exclusions and human curves so far."""
     need_experiment()
@@ -37,6 +41,11 @@ def status(
     from eyechart.experiment.storage.experiment_folder import open_study
 
     folder = open_study(study)
+    if token:
+        from eyechart.experiment.storage.tokens import status_token
+
+        print(status_token(folder.secret))
+        return
     console = wide_console()
     if not watch:
         console.print(_page(_look(folder)), highlight=False)

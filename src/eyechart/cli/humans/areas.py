@@ -11,7 +11,7 @@ from eyechart.humans.human_settings import HumanSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
-    from eyechart.scores.scoring import HumanArea
+    from eyechart.scores.scoring import Fit, HumanArea
 
 SCORES = {"accuracy": "R_a", "consistency": "R_p"}
 HEAD = ("experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bins", "responses")
@@ -55,11 +55,28 @@ def areas(
         for area in measured:
             if area.curve is None:
                 print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
+        _print_notes(reference, fit)
     print(
         f"area: area under the curve for Δv from 0 to 1, density {curves.density}. 95 %, 83 %:"
         " bootstrap confidence intervals over images or participants. bounds: smallest and largest"
         " possible area, given that the curve is unknown where there are no responses."
     )
+
+
+def _print_notes(reference: "Reference", fit: "Fit") -> None:
+    """Print whether participants are robots, and how much dropped trials can have changed."""
+    from eyechart.humans.dropped_trials import dropped_bounds, simulated_note
+
+    if note := simulated_note(reference):
+        print(f"Note: {note}")
+    for experiment in reference.experiments if reference.responses.dropped else ():
+        bounds = dropped_bounds(reference, experiment, **fit.human_options())
+        if bounds is not None:
+            print(
+                f"Note: {experiment}: participants dropped {bounds.n_dropped:,} trials; the area of"
+                f" accuracy would be {bounds.incorrect.area:.4f} if all of these were incorrect,"
+                f" and {bounds.correct.area:.4f} if all were correct."
+            )
 
 
 def _row(reference: "Reference", area: "HumanArea") -> list[str]:

@@ -53,6 +53,7 @@ def plot(
     ],
 ) -> None:
     """Draw human curves with their confidence bands."""
+    from eyechart.humans.dropped_trials import simulated_note
     from eyechart.humans.reference import find_reference
     from eyechart.humans.transfer import PUBLISHED, find_classes
     from eyechart.reports.figures.figure_files import check_figure, write_figure
@@ -74,7 +75,8 @@ def plot(
     chosen = replace(find_reference(reference, humans.clean_responses), similar=similar)
     caption = (
         f"Human curves of {chosen.name} against visual change, with {percent:g} % confidence bands."
-    )
+        f" {simulated_note(chosen)}"
+    ).strip()
     metric = "consistency" if consistency else "accuracy"
     drawn = chosen.experiments
     if by_class:
@@ -83,4 +85,6 @@ def plot(
     else:
         make = partial(draw_reference, chosen, percent / 100, fit)
     write_figure(make, out, caption)
-    print(f"{out}: curves of {', '.join(drawn)} from {chosen.name}.")
+    print(
+        f"{out}: curves of {', '.join(drawn)} from {chosen.name}. {simulated_note(chosen)}".strip()
+    )

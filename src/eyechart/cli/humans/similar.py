@@ -83,6 +83,7 @@ def similar(
     simultaneous test with Holm correction. For a same/different study, the judgements are tested
     instead. All pairs within a class are similar.
     """
+    from eyechart.humans.dropped_trials import simulated_note
     from eyechart.humans.reference import find_reference, study_name
     from eyechart.humans.same_different import judgements_file
     from eyechart.humans.transfer import check_replaceable, write_classes
@@ -114,6 +115,8 @@ def similar(
         classes = similar_of_study(file, study_name(Path(reference)), a, b)
     else:
         loaded = find_reference(reference, humans.clean_responses)
+        if note := simulated_note(loaded):
+            print(f"Note: {note}")
         classes = similar_of_reference(loaded, a, b, rule, margin)
     if a is not None:
         return
@@ -125,12 +128,15 @@ def similar(
 
 def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "SimilarClasses":
     """Print the judgements of all pairs, or of one pair; return the classes of all corruptions."""
-    from eyechart.humans.same_different import analyze, pick, read_single_judgements
+    from eyechart.humans.dropped_trials import SIMULATED
+    from eyechart.humans.same_different import analyze, is_simulated, pick, read_single_judgements
     from eyechart.scores.similar_pairs import SIMULTANEOUS, compare_judgements, find_similar
 
     results = analyze(read_single_judgements(file))
     if not results:
         raise UsageError(f"{file} has no responses yet.")
+    if is_simulated(file):
+        print(f"Note: {SIMULATED.format(source)}")
     print_judgements(results, results if a is None or b is None else [pick(results, a, b)])
     return find_similar(compare_judgements(results), source, SIMULTANEOUS)
 

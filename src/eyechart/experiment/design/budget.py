@@ -7,6 +7,8 @@ from typing import Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.registry import one_of, unknown_name
+from eyechart.experiment.recruiters import DEFAULT_FEE, platform_fees
 from eyechart.experiment.study_config import StudyConfig
 
 GROUP = "Budget"
@@ -30,13 +32,22 @@ class Prices:
 
     pay: Annotated[float, Option(help="Hourly pay, used to estimate the cost.", group=GROUP)] = 12.0
     fee: Annotated[
-        float,
+        float | None,
         Option(
-            help="The recruitment platform's fee, as a fraction of the pay.",
+            help="The recruitment platform's fee, as a fraction of the pay; overrides --fee-of.",
             group=GROUP,
             is_advanced=True,
         ),
-    ] = 0.2
+    ] = None
+    fee_of: Annotated[
+        str,
+        Option(
+            help=f"Platform whose published fee is used: {one_of(tuple(platform_fees()))}.",
+            group=GROUP,
+            metavar="PLATFORM",
+            is_advanced=True,
+        ),
+    ] = DEFAULT_FEE
     currency: Annotated[str, Option(help="Currency of the pay.", group=GROUP, is_advanced=True)] = (
         "USD"
     )
@@ -50,12 +61,28 @@ class Prices:
         ),
     ] = 0.2
 
+    @property
+    def fee_fraction(self) -> float:
+        """The platform's fee as a fraction of the pay."""
+        return platform_fees()[self.fee_of].fraction if self.fee is None else self.fee
+
+    @property
+    def fee_text(self) -> str:
+        """The platform's fee, with its source and date unless it was given as a number."""
+        text = f"{self.fee_fraction:.1%}"
+        if self.fee is not None:
+            return text
+        fee = platform_fees()[self.fee_of]
+        return f"{text} ({fee.name}: {fee.applies_to}; {fee.source}, {fee.read_on})"
+
     def check(self) -> None:
         """Raise `UsageError` if an amount or a fraction is out of range."""
         if not 0 <= self.pay < math.inf:
             raise UsageError(f"pay must be an hourly amount of at least 0, got {self.pay}.")
-        if not 0 <= self.fee < math.inf:
+        if self.fee is not None and not 0 <= self.fee < math.inf:
             raise UsageError(f"fee must be a fraction of the pay, such as 0.2, got {self.fee}.")
+        if self.fee_of not in platform_fees():
+            raise unknown_name("platform fee", self.fee_of, platform_fees())
         if not 0 <= self.excluded < 1:
             raise UsageError(
                 f"expect-excluded must be a fraction of the participants, in [0, 1), got"
@@ -146,5 +173,5 @@ def plan_budget(
         seconds,
         paid,
         responses * trial_seconds(config) / 3600,
-        participants * paid / 60 * prices.pay * (1 + prices.fee),
+        participants * paid / 60 * prices.pay * (1 + prices.fee_fraction),
     )

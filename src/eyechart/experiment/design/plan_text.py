@@ -148,7 +148,7 @@ def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
         f"Participants to recruit: {budget.participants:,}, if {prices.excluded:.0%} are excluded",
         f"Time: about {budget.seconds / 60:.1f} minutes each, paid as {budget.minutes}",
         f"Cost: {budget.cost:,.2f} {prices.currency}, at {prices.pay:g} per hour plus a fee of"
-        f" {prices.fee:.0%}",
+        f" {prices.fee_text}",
     ]
 
 

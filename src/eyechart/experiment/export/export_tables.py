@@ -5,14 +5,24 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
 from math import isnan
 from pathlib import Path
 
 from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.quality.judging import JudgedSession
-from eyechart.experiment.storage.session_records import ShownImage, TrialResponse
+from eyechart.experiment.quality.rules_v2 import selection
+from eyechart.experiment.storage.safe_cells import Cell, safe
+from eyechart.experiment.storage.session_records import MAIN, ShownImage, TrialResponse
 from eyechart.experiment.study_config import StudyConfig
-from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses
+from eyechart.humans.human_responses import (
+    CLEAN,
+    DroppedResponse,
+    FlowStep,
+    HumanResponses,
+    make_responses,
+)
 
 SOURCE = "eyechart experiment"
 STAMPS = (
@@ -33,18 +43,21 @@ MODEL_VS_HUMAN_HEAD = (
     "corruption", "delta_v",
 )  # fmt: skip
 EXCLUSIONS_HEAD = ("participant", "rule", "version", "detail")
+DROPPED_HEAD = (
+    "participant", "platform", "session_state", "trial", "role", "pair", "truth", "reason",
+    "served_at", "dropped_at", "returned_as", "excluded_by",
+)  # fmt: skip
+SESSIONS_HEAD = (
+    "participant", "platform", "session_state", "counts", "excluded_by", "rules",
+    "qualification_trials", "main_trials", "catch_trials", "catch_correct", "dropped_trials",
+    "dropped_stimuli", "p_dropped_harder", "started_at", "finished_at",
+)  # fmt: skip
 JUDGEMENTS_HEAD = (
     "a", "b", "subject", "trial", "shown", "response", "rt", "corruption_left", "corruption_right",
     "delta_v_left", "delta_v_right", "image_left", "image_right",
 )  # fmt: skip
 
-Cell = str | int | float | bool | None
 Rows = Iterator[tuple[Cell, ...]]
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters that make a spreadsheet treat a text as a formula."""
-
-BREAKS = str.maketrans("\r\n\0", "   ")
 
 
 @dataclass(frozen=True)
@@ -102,9 +115,10 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
     """Map each source image's digest to its name, or to the digest if the name is not unique."""
     owners: dict[str, set[str]] = defaultdict(set)
     for session in judged:
-        for response in session.record.responses:
-            for image in response.images:
-                owners[image.name].add(image.digest)
+        responded = [response.images for response in session.record.responses]
+        dropped = [trial.images for trial in session.record.dropped]
+        for image in chain.from_iterable([*responded, *dropped]):
+            owners[image.name].add(image.digest)
     return {
         digest: name if len(digests) == 1 else digest
         for name, digests in owners.items()
@@ -112,7 +126,28 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
     }
 
 
-def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> HumanResponses:
+def dropped_responses(judged: Sequence[JudgedSession]) -> tuple[DroppedResponse, ...]:
+    """Return the main stimuli that participants who count dropped, each once per participant."""
+    names = image_names(judged)
+    dropped: dict[tuple[str, int], DroppedResponse] = {}
+    for session in judged:
+        subject = session.record.subject
+        for trial in session.record.dropped_of("main") if session.verdict.counts else ():
+            image = trial.images[0]
+            dropped[subject, trial.stimulus] = DroppedResponse(
+                image.corruption, subject, names[image.digest], _delta_v(image)
+            )
+    return tuple(dropped.values())
+
+
+def human_records(
+    kept: Sequence[CountedResponse],
+    config: StudyConfig,
+    *,
+    dropped: tuple[DroppedResponse, ...] = (),
+    flow: tuple[FlowStep, ...] = (),
+    simulated: bool = False,
+) -> HumanResponses:
     """Return responses to single images as human records.
 
     The records contain no response of the same participant to the clean image, because nobody sees
@@ -130,6 +165,9 @@ def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> Human
         label=[item.response.truth for item in kept],
         response=[item.response.choice for item in kept],
         delta_v=[_delta_v(item.image) for item in kept],
+        dropped=dropped,
+        flow=flow,
+        simulated=simulated,
     )
 
 
@@ -157,8 +195,8 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
                 " ".join(response.flags),
                 " ".join(verdict.odd.get(response.number, ())),
                 " ".join(rule for rule, _ in verdict.broken),
-                response.served_at.isoformat(timespec="milliseconds"),
-                response.received_at.isoformat(timespec="milliseconds"),
+                _moment(response.served_at),
+                _moment(response.received_at),
                 *(_plain(response.stamps.get(name)) for name in STAMPS),
                 json.dumps(other_stamps, ensure_ascii=False, sort_keys=True)
                 if other_stamps
@@ -170,10 +208,69 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
 
 def trials_head(config: StudyConfig) -> tuple[str, ...]:
     """Return the names of the columns that `trial_rows` fills."""
+    return (*TRIALS_HEAD, *_image_head(config))
+
+
+def dropped_head(config: StudyConfig) -> tuple[str, ...]:
+    """Return the names of the columns that `dropped_rows` fills."""
+    return (*DROPPED_HEAD, *_image_head(config))
+
+
+def _image_head(config: StudyConfig) -> tuple[str, ...]:
     if config.kind == "categorise":
-        return (*TRIALS_HEAD, *IMAGE_HEAD)
-    sides = ("left", "right")
-    return (*TRIALS_HEAD, *(f"{name}_{side}" for side in sides for name in IMAGE_HEAD))
+        return IMAGE_HEAD
+    return tuple(f"{name}_{side}" for side in ("left", "right") for name in IMAGE_HEAD)
+
+
+def dropped_rows(judged: Sequence[JudgedSession]) -> Rows:
+    """Yield one row per dropped trial in any role, with the columns of `dropped_head`.
+
+    `returned_as` is the number of the trial in which the participant responded to the stimulus
+    when it was shown again.
+    """
+    for session in judged:
+        record = session.record
+        numbers = {response.stimulus: response.number for response in record.responses}
+        for trial in record.dropped:
+            yield (
+                record.subject,
+                record.platform,
+                record.state,
+                trial.number,
+                trial.role,
+                trial.pair,
+                trial.truth,
+                trial.reason or None,
+                _moment(trial.served_at),
+                _moment(trial.dropped_at),
+                numbers.get(trial.stimulus),
+                " ".join(rule for rule, _ in session.verdict.broken),
+                *(cell for image in trial.images for cell in _image_cells(image)),
+            )
+
+
+def session_rows(judged: Sequence[JudgedSession], version: int) -> Rows:
+    """Yield one row per session: its state, whether it counts, and what the rules looked at."""
+    for session in judged:
+        record, catch = session.record, session.record.of("catch")
+        n_dropped, p_value = selection(record)
+        yield (
+            record.subject,
+            record.platform,
+            record.state,
+            session.verdict.counts,
+            " ".join(rule for rule, _ in session.verdict.broken),
+            version,
+            len(record.of("qualification")),
+            len(record.of("main")),
+            len(catch),
+            sum(response.correct for response in catch),
+            len(record.dropped_of(*MAIN)),
+            n_dropped,
+            p_value,
+            _moment(record.created_at),
+            _moment(record.finished_at),
+        )
 
 
 def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tuple[Cell, ...]]]:
@@ -249,24 +346,14 @@ def _seconds(response: TrialResponse) -> float | None:
     )
 
 
+def _moment(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat(timespec="milliseconds")
+
+
 def _plain(value: object) -> Cell:
     if value is None or isinstance(value, str | int | float):
         return value
     return json.dumps(value, ensure_ascii=False)
-
-
-def safe(cell: Cell) -> str:
-    """Return a cell's text: numbers unchanged, texts on one line, and formulas quoted."""
-    if cell is None or cell != cell:  # NaN
-        return ""
-    # Before numbers, because a bool is an int.
-    if isinstance(cell, bool):
-        return str(int(cell))
-    if isinstance(cell, int | float):
-        return str(cell)
-    line = cell.translate(BREAKS)
-    # By the original text: a leading line break is a space in `line` already.
-    return f"'{line}" if cell.startswith(FORMULA) else line
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import select
@@ -13,37 +14,48 @@ from eyechart.experiment.export.export_tables import (
     EXCLUSIONS_HEAD,
     JUDGEMENTS_HEAD,
     MODEL_VS_HUMAN_HEAD,
+    SESSIONS_HEAD,
     CountedResponse,
     clean_of_others,
     counted,
+    dropped_head,
+    dropped_responses,
+    dropped_rows,
     exclusion_rows,
     human_records,
     judgement_rows,
     model_vs_human_rows,
+    session_rows,
     trial_rows,
     trials_head,
     write_csv,
 )
+from eyechart.experiment.export.participant_flow import FLOW_HEAD, flow_text, participant_flow
 from eyechart.experiment.export.preregistration import read_hash
 from eyechart.experiment.quality.judging import (
     JudgedSession,
+    RuleSet,
     find_rules,
     judge_all,
     stored_config,
     write_exclusions,
 )
-from eyechart.experiment.storage.database_tables import StudyRow
-from eyechart.experiment.storage.experiment_folder import StudyFolder, connect_study
+from eyechart.experiment.storage.database_tables import ROBOT, StudyRow
+from eyechart.experiment.storage.experiment_folder import ROBOTS, StudyFolder, connect_study
 from eyechart.experiment.storage.session_records import read_sessions
 from eyechart.experiment.study_config import StudyConfig, config_text, read_config
-from eyechart.humans.human_responses import write_responses
+from eyechart.humans.human_responses import FlowStep, write_responses
 from eyechart.humans.reference import FORMER_RESPONSES, RESPONSES
 
 JUDGEMENTS, TRIALS, STUDY = "judgements.csv", "trials.csv", "study.yaml"
 EXCLUSIONS, RULES, MODEL_VS_HUMAN = "exclusions.csv", "rules.txt", "model-vs-human"
+DROPPED, SESSIONS = "dropped.csv", "sessions.csv"
+FLOW, FLOW_TEXT = "flow.csv", "flow.txt"
 FILES = {
     RESPONSES, FORMER_RESPONSES, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN,
+    DROPPED, SESSIONS, FLOW, FLOW_TEXT,
 }  # fmt: skip
+ROBOTS_NOTE = "All participants are simulated (robots): these responses are not human data.\n"
 SUBJECT_FILE = re.compile(r"[A-Za-z0-9_-]+_session_1\.csv")
 LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
@@ -64,18 +76,26 @@ class Exported:
     excluded: int
     left_out: int
     reused: int
+    flow: tuple[FlowStep, ...]
+    simulated: bool
     preregistration: str | None = None
 
 
 @dataclass(frozen=True)
 class ExportContent:
-    """Content of an export: sessions, responses that count, and responses from other studies."""
+    """Content of an export: sessions, responses that count, and responses from other studies.
+
+    `simulated`: whether the participants are robots.
+    """
 
     config: StudyConfig
     judged: Sequence[JudgedSession]
     kept: Sequence[CountedResponse]
     reused: Sequence[CountedResponse]
-    rules: str
+    rules: RuleSet
+    note: str
+    flow: tuple[FlowStep, ...]
+    simulated: bool
 
 
 def export(
@@ -94,7 +114,7 @@ def export(
     target = folder.path / "export" if out is None else out
     check_target(target, config)
     preregistration = read_hash(folder)
-    judged, elsewhere = _judged(folder, rules.version)
+    judged, elsewhere, visits = _judged(folder, rules.version)
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
     kept = counted(judged, include_excluded)
@@ -104,8 +124,12 @@ def export(
         judged,
         kept,
         clean_of_others(kept, elsewhere),
-        f"{rules.text}{note if include_excluded else ''}"
+        rules,
+        (note if include_excluded else "")
         + (f"Pre-registration: SHA-256 {preregistration}\n" if preregistration else ""),
+        participant_flow(judged, config, visits, datetime.now(UTC)),
+        # Rehearsals of version 1 are known by the list of their robots.
+        (folder.path / ROBOTS).exists() or any(_is_robot(session) for session in judged),
     )
     _write(target, content)
     included = [session for session in judged if session.verdict.counts or include_excluded]
@@ -117,8 +141,14 @@ def export(
         excluded=sum(not session.verdict.counts for session in judged),
         left_out=_n_main(included) - len(kept),
         reused=len(content.reused),
+        flow=content.flow,
+        simulated=content.simulated,
         preregistration=preregistration,
     )
+
+
+def _is_robot(session: JudgedSession) -> bool:
+    return session.record.platform == ROBOT
 
 
 def _n_main(judged: Sequence[JudgedSession]) -> int:
@@ -146,11 +176,13 @@ def check_target(out: Path, config: StudyConfig) -> None:
         raise UsageError(f"{out} contains an export of the study {name}: pass another --out.")
 
 
-def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], list[JudgedSession]]:
+def _judged(
+    folder: StudyFolder, version: int
+) -> tuple[list[JudgedSession], list[JudgedSession], int | None]:
     """Return all judged sessions from one consistent snapshot of the database.
 
     The first list has the study's sessions; the second has the sessions of other categorization
-    studies in the same database.
+    studies in the same database. The number is how often the study's page was opened.
     """
     config = folder.config
     with connect_study(folder) as study:
@@ -159,6 +191,7 @@ def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], lis
             if not study.database.is_sqlite:
                 db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             records = read_sessions(db, study.id)
+            visits = db.scalar(select(StudyRow.visits).where(StudyRow.id == study.id))
             elsewhere = []
             for other in db.scalars(select(StudyRow).where(StudyRow.id != study.id)).all():
                 other_config = stored_config(other)
@@ -168,7 +201,7 @@ def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], lis
         # Rules of another version are only tried out, so that their verdicts are not stored.
         if version == config.rules:
             write_exclusions(study, judged)
-    return judged, elsewhere
+    return judged, elsewhere, visits
 
 
 def _write(out: Path, content: ExportContent) -> None:
@@ -178,7 +211,13 @@ def _write(out: Path, content: ExportContent) -> None:
     public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
     # First, because `check_target` recognizes an interrupted export by this file.
     _write_text(out / STUDY, config_text(public))
-    _write_text(out / RULES, content.rules)
+    robots = ROBOTS_NOTE if content.simulated else ""
+    _write_text(out / RULES, f"{robots}{content.rules.text}{content.note}")
+    _write_text(out / FLOW_TEXT, f"{robots}{flow_text(content.flow)}")
+    flow = ((step.step, step.rule, step.count) for step in content.flow)
+    write_csv(out / FLOW, FLOW_HEAD, flow)
+    write_csv(out / SESSIONS, SESSIONS_HEAD, session_rows(judged, content.rules.version))
+    write_csv(out / DROPPED, dropped_head(config), dropped_rows(judged))
     write_csv(out / TRIALS, trials_head(config), trial_rows(judged))
     write_csv(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))
     if config.kind == "same-different":
@@ -186,7 +225,14 @@ def _write(out: Path, content: ExportContent) -> None:
         return
     _write_model_vs_human(out / MODEL_VS_HUMAN, kept)
     if kept:
-        write_responses(out / RESPONSES, human_records([*kept, *content.reused], config))
+        responses = human_records(
+            [*kept, *content.reused],
+            config,
+            dropped=dropped_responses(judged),
+            flow=content.flow,
+            simulated=content.simulated,
+        )
+        write_responses(out / RESPONSES, responses)
     else:
         # An earlier export may have had responses, which no longer count.
         (out / RESPONSES).unlink(missing_ok=True)

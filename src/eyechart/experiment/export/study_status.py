@@ -16,7 +16,7 @@ from eyechart.experiment.export.export_tables import (
     human_records,
     pair_of,
 )
-from eyechart.experiment.quality.judging import has_left, judge_all
+from eyechart.experiment.quality.judging import has_ended, has_left, judge_all
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     FAILED,
@@ -104,7 +104,9 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         for record in records
         if record.finished_at is not None and record.state not in (ACTIVE, FAILED)
     ]
-    reasons = Counter(rule for session in judged for rule, _ in session.verdict.broken)
+    # An active session may still satisfy the rules.
+    ended = [session for session in judged if has_ended(session.record, config, now)]
+    reasons = Counter(rule for session in ended for rule, _ in session.verdict.broken)
     responses = human_records(kept, config) if config.kind == "categorise" else None
     return StudyStatus(
         name=config.name,
@@ -112,7 +114,7 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         is_open=status == "open",
         groups=groups,
         participants={state: states.get(state, 0) for state in STATES},
-        excluded=sum(not session.verdict.counts for session in judged),
+        excluded=sum(not session.verdict.counts for session in ended),
         reasons=dict(reasons.most_common()),
         minutes=median(times) if times else None,
         left_out=n_counting - len(kept),

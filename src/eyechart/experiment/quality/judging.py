@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import and_, delete, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.quality import rules_v1
+from eyechart.experiment.quality import rules_v1, rules_v2
 from eyechart.experiment.quality.rules_v1 import QualityRule
 from eyechart.experiment.storage.database_tables import ACTIVE, ExclusionRow, SessionRow, StudyRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy
@@ -20,18 +20,19 @@ from eyechart.experiment.storage.session_records import SessionRecord, TrialResp
 from eyechart.experiment.storage.stimulus_counts import give_back
 from eyechart.experiment.study_config import StudyConfig, config_from
 
-VERSION = 1
-"""Version of the rules used for new studies."""
-
 
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules of one version; `odd` returns the reasons why a single trial does not count."""
+    """All rules of one version; `odd` returns the reasons why a single trial does not count.
+
+    `provisional`: names of rules that a session can satisfy again if its participant goes on.
+    """
 
     version: int
     rules: tuple[QualityRule, ...]
     trials: str
     odd: Callable[[TrialResponse, float | None, StudyConfig], tuple[str, ...]]
+    provisional: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -73,7 +74,11 @@ class JudgedSession:
         return bool(dict(self.verdict.broken).keys() - known.keys())
 
 
-BY_VERSION = {1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, rules_v1.odd)}
+BY_VERSION = {
+    1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, rules_v1.odd),
+    2: RuleSet(2, rules_v2.RULES, rules_v2.TRIALS, rules_v2.odd, rules_v2.PROVISIONAL),
+}
+"""The version of a study is in its configuration and never changes."""
 
 
 def find_rules(version: int) -> RuleSet:
@@ -96,7 +101,8 @@ def judge(record: SessionRecord, config: StudyConfig, version: int | None = None
     Exclusions stored in the database for that version, including manual ones, count as well.
     """
     rules = find_rules(config.rules if version is None else version)
-    broken = dict(record.excluded.get(rules.version, ()))
+    stored = record.excluded.get(rules.version, ())
+    broken = {rule: detail for rule, detail in stored if rule not in rules.provisional}
     for rule in rules.rules:
         detail = rule.test(record, config)
         if detail is not None:
@@ -117,8 +123,16 @@ def judge_all(
 
 
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
-    """Return the exclusions to store for a session that has just ended; none if it counts."""
+    """Return the exclusions to store for a session that has just ended; none if it counts.
+
+    Exclusions of an inactive session that its participant has made void by going on are deleted.
+    """
     config = stored_config(db.get_one(StudyRow, session.study_id))
+    provisional = find_rules(config.rules).provisional
+    stored = and_(ExclusionRow.session_id == session.id, ExclusionRow.version == config.rules)
+    if db.execute(delete(ExclusionRow).where(stored, ExclusionRow.rule.in_(provisional))).rowcount:  # type: ignore[attr-defined]
+        # Its responses were given to others for a while; they count again.
+        give_back(db, session)
     (record,) = read_sessions(db, session.study_id, session.id)
     verdict = judge(record, config)
     return _rows(record, verdict, {rule for rule, _ in record.excluded.get(verdict.version, ())})

@@ -1,12 +1,24 @@
 """Amazon Mechanical Turk: an ExternalQuestion shows the study in an iframe of the worker's page."""
 
+import hashlib
 from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from xml.sax.saxutils import escape
 
+from eyechart.experiment.recruiters.api.platform_api import (
+    ApiRequest,
+    Listing,
+    Payee,
+    PlatformApi,
+)
+from eyechart.experiment.recruiters.api.signature_v4 import SigningKey, sign_request
 from eyechart.experiment.recruiters.recruiter import (
     Arrival,
     BadIds,
     Completion,
     Departure,
+    PlatformFee,
     Preview,
     Recruiter,
     check_id,
@@ -16,6 +28,90 @@ from eyechart.experiment.recruiters.recruiter import (
 # What Mechanical Turk sends as assignmentId before a worker accepts the task.
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 SUBMIT = "/mturk/externalSubmit"
+PRICING = "https://requester.mturk.com/pricing"
+FEES_READ = "2026-11-17"
+
+TARGET = "MTurkRequesterServiceV20170117"
+QUESTION = """\
+<ExternalQuestion xmlns="http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/\
+2006-07-14/ExternalQuestion.xsd"><ExternalURL>{url}</ExternalURL><FrameHeight>0</FrameHeight>\
+</ExternalQuestion>"""
+APPROVAL_S = 7 * 24 * 3600
+"""Seconds after which the platform approves an assignment by itself."""
+
+
+class MechanicalTurkApi(PlatformApi):
+    """The requester's interface of 2017-01-17: one JSON request per operation."""
+
+    url = "https://mturk-requester.us-east-1.amazonaws.com"
+    sandbox_url = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
+    credentials = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+    def create(self, listing: Listing) -> tuple[ApiRequest, ...]:
+        """Return CreateHIT with an ExternalQuestion."""
+        body = {
+            "Title": listing.title,
+            "Description": listing.description,
+            "Keywords": "images, vision, perception, psychology, study",
+            "Reward": f"{listing.reward:.2f}",
+            "MaxAssignments": listing.places,
+            "LifetimeInSeconds": listing.days * 24 * 3600,
+            "AssignmentDurationInSeconds": listing.max_minutes * 60,
+            "AutoApprovalDelayInSeconds": APPROVAL_S,
+            "Question": QUESTION.format(url=escape(listing.address)),
+            "RequesterAnnotation": listing.name,
+        }
+        token = _token("create", listing.name, f"{listing.places}", f"{listing.reward:.2f}")
+        return (_operation("CreateHIT", {**body, "UniqueRequestToken": token}),)
+
+    def publish(self) -> tuple[ApiRequest, ...]:
+        """Return nothing: a HIT is open as soon as it exists."""
+        return ()
+
+    def listing_id(self, reply: Mapping[str, object]) -> str:
+        """Return the id of the HIT."""
+        hit = reply.get("HIT")
+        return str(hit.get("HITId", "")) if isinstance(hit, dict) else ""
+
+    def approve(self, payee: Payee) -> tuple[ApiRequest, ...]:
+        """Return ApproveAssignment."""
+        return (_operation("ApproveAssignment", {"AssignmentId": payee.ids["assignmentId"]}),)
+
+    def reject(self, payee: Payee, reason: str) -> tuple[ApiRequest, ...]:
+        """Return RejectAssignment; the worker reads the reason."""
+        body = {"AssignmentId": payee.ids["assignmentId"], "RequesterFeedback": reason}
+        return (_operation("RejectAssignment", body),)
+
+    def bonus(self, payee: Payee, amount: Decimal, reason: str) -> tuple[ApiRequest, ...]:
+        """Return SendBonus, with a token that prevents a second payment."""
+        assignment = payee.ids["assignmentId"]
+        body = {
+            "WorkerId": payee.ids["workerId"],
+            "BonusAmount": f"{amount:.2f}",
+            "AssignmentId": assignment,
+            "Reason": reason,
+            "UniqueRequestToken": _token("bonus", assignment, f"{amount:.2f}"),
+        }
+        return (_operation("SendBonus", body),)
+
+    def authorize(
+        self, request: ApiRequest, url: str, body: bytes, secrets: Mapping[str, str], now: datetime
+    ) -> dict[str, str]:
+        """Return the headers with a signature of version 4."""
+        access_key, secret_key = (secrets[name] for name in self.credentials)
+        key = SigningKey(access_key, secret_key, "us-east-1", "mturk-requester")
+        headers = dict(request.headers)
+        return headers | sign_request(key, request.method, url, headers, body, now)
+
+
+def _operation(name: str, body: Mapping[str, object]) -> ApiRequest:
+    headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"{TARGET}.{name}"}
+    return ApiRequest(method="POST", path="/", body=body, headers=headers)
+
+
+def _token(*parts: str) -> str:
+    """Return a token that is the same when a request is repeated; at most 64 characters."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:64]
 
 
 class MechanicalTurk(Recruiter):
@@ -33,6 +129,11 @@ class MechanicalTurk(Recruiter):
         "https://requestersandbox.mturk.com",
         "https://www.mturk.com",
     )
+    fees = (
+        PlatformFee("mturk", 0.2, "HITs with up to 9 assignments", PRICING, FEES_READ),
+        PlatformFee("mturk-10", 0.4, "HITs with 10 or more assignments", PRICING, FEES_READ),
+    )
+    api = MechanicalTurkApi()
 
     def address_help(self, address: str) -> str:
         """Return the address, with instructions on where to enter it."""
@@ -55,8 +156,9 @@ class MechanicalTurk(Recruiter):
         ids = departure.ids
         if not ids:
             return Completion(way="code", code=departure.code)
+        # No outcome: whoever is paid for what is decided by the code, which the server knows, not
+        # by a field that the worker's browser sends.
         fields = {"assignmentId": ids["assignmentId"], "code": departure.code}
-        fields["outcome"] = "not-qualified" if departure.failed else "complete"
         action = ids["turkSubmitTo"] + SUBMIT
         return Completion(way="form", code=departure.code, action=action, fields=fields)
 

@@ -1,4 +1,4 @@
-"""The interface of a recruitment platform: how participants arrive and how they return.
+"""The interface of a recruitment platform: how participants arrive, return, and are paid.
 
 Each platform has its own file in this package. Ids do not prove identity and are not verified. The
 command line reads the platforms' settings at every start, so this module imports nothing heavy.
@@ -10,6 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
+
+from eyechart.experiment.recruiters.api.platform_api import PlatformApi
+
+Outcome = Literal["finished", "failed", "screened-out"]
+"""How a session ended: all trials done, the qualification not passed, or too few trials left.
+
+Each outcome has its own completion code.
+"""
 
 ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
@@ -33,15 +41,12 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Departure:
-    """A participant who has finished: the stored ids, the study's platform settings, and a code.
-
-    `failed`: whether the participant failed the qualification.
-    """
+    """A participant whose session has ended: stored ids, platform settings, code and outcome."""
 
     ids: Mapping[str, str]
     settings: Mapping[str, str]
     code: str
-    failed: bool
+    outcome: Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +71,20 @@ class RecruiterSetting:
     help: str
 
 
+@dataclass(frozen=True)
+class PlatformFee:
+    """A platform's fee as a fraction of the pay, with the page that states it.
+
+    `read_on` is the date on which the page was read.
+    """
+
+    name: str
+    fraction: float
+    applies_to: str
+    source: str
+    read_on: str
+
+
 class Recruiter(ABC):
     """A recruitment platform.
 
@@ -74,6 +93,8 @@ class Recruiter(ABC):
         person: The parameter that identifies the participant.
         form_hosts: Hosts to which the last page may send a form.
         frame_hosts: Hosts that may show the pages in an iframe.
+        fees: What the platform charges, for estimates of the cost.
+        api: The platform's programming interface, if it has one.
     """
 
     name: ClassVar[str]
@@ -83,6 +104,8 @@ class Recruiter(ABC):
     settings: ClassVar[tuple[RecruiterSetting, ...]] = ()
     form_hosts: ClassVar[tuple[str, ...]] = ()
     frame_hosts: ClassVar[tuple[str, ...]] = ()
+    fees: ClassVar[tuple[PlatformFee, ...]] = ()
+    api: ClassVar[PlatformApi | None] = None
 
     @abstractmethod
     def address_help(self, address: str) -> str:
@@ -107,6 +130,10 @@ class Recruiter(ABC):
     @abstractmethod
     def complete(self, departure: Departure) -> Completion:
         """Return how the participant gets back to the platform."""
+
+    def warnings(self, settings: Mapping[str, str]) -> list[str]:
+        """Return what is missing in a study's settings of this platform, one sentence each."""
+        return []
 
 
 def check_id(name: str, value: str) -> None:

@@ -8,13 +8,14 @@ of responses is judged by them.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Integer, bindparam, cast, func, select
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.orm import Session as Db
 
-from eyechart.experiment.server.open_stimuli import OpenStimulus, pick_between
+from eyechart.experiment.server.open_stimuli import OpenStimulus, StoredStimuli, pick_between
 from eyechart.experiment.storage.database_tables import (
     CLEAN,
     ResponseRow,
@@ -125,6 +126,14 @@ def pick_adaptive(db: Db, session: SessionRow) -> OpenStimulus | None:
             kept.counts[group].taken += 1
             return stimulus
     return None
+
+
+class AdaptiveStimuli(StoredStimuli):
+    """The stimuli that are left for a session, the least certain part of the curve first."""
+
+    def least_taken(self) -> OpenStimulus | Literal["wait"] | None:
+        """Return an unseen main stimulus, "wait", or None."""
+        return pick_adaptive(self.db, self.session) or super().least_taken()
 
 
 _STIMULI = (

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import Row, bindparam, insert, select, update
+from sqlalchemy import Row, bindparam, exists, insert, select, update
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.server.session_progress import end, has_failed, is_active, progress_of
@@ -12,6 +12,7 @@ from eyechart.experiment.server.wire import Acknowledgement, Feedback, ResponseB
 from eyechart.experiment.storage.database_tables import (
     DROPPED,
     FAILED,
+    LIVE,
     RESPONDED,
     ResponseRow,
     SessionRow,
@@ -86,7 +87,7 @@ def _store(
     response: ResponseBody,
     now: datetime,
 ) -> None:
-    if trial.state == DROPPED and not (is_active(session) and take_again(db, trial.stimulus_id)):
+    if trial.state == DROPPED and not _can_take_again(db, session, trial):
         raise Rejection(410, "gone", "This trial has expired, and others have responded to it.")
     connection = db.connection()
     connection.execute(_RESPONDED, {"trial_id": trial.id})
@@ -106,6 +107,18 @@ def _store(
     is_graded = trial.role == "qualification" and is_active(session)
     if is_graded and has_failed(config, progress_of(db, session)):
         end(db, session, FAILED, now)
+
+
+def _can_take_again(db: Db, session: SessionRow, trial: StoredTrial) -> bool:
+    """Reserve the stimulus of a dropped trial for its late response; return whether this works."""
+    shown_again = exists().where(
+        TrialRow.session_id == session.id,
+        TrialRow.stimulus_id == trial.stimulus_id,
+        TrialRow.state.in_((LIVE, RESPONDED)),
+    )
+    if not is_active(session) or db.scalar(select(shown_again)):
+        return False
+    return take_again(db, trial.stimulus_id)
 
 
 def _server_flags(

@@ -28,7 +28,14 @@ from eyechart.experiment.server.problems import explain_problems
 from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN, Guard, Pace
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.session_progress import planned
-from eyechart.experiment.server.sessions import Rejection, claim_tab, finish, join, state_of
+from eyechart.experiment.server.sessions import (
+    Rejection,
+    claim_tab,
+    count_visit,
+    finish,
+    join,
+    state_of,
+)
 from eyechart.experiment.server.trial_allocation import AllocatedTrial, TrialRequest, allocate
 from eyechart.experiment.storage.database import THREADS
 from eyechart.experiment.storage.database_tables import (
@@ -172,6 +179,8 @@ def make_app(
             session = db.get_one(SessionRow, admit(db, bearer))
             return state_of(db, study, session)
 
+    # Monitors ask with HEAD; one operation in the description is enough.
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", responses=_problems())
     def healthy() -> dict[str, str]:
         """Report that the server and its database are running."""
@@ -187,6 +196,8 @@ def make_app(
     def page(name: Name) -> Response:
         """Return the page of a study, or a page with status 404 if the study does not exist."""
         status = 200 if name == config.name else 404
+        if status == 200:
+            count_visit(database, study.id)
         return Response(html_page, status, media_type="text/html")
 
     @app.get("/assets/{file}", responses=_problems(404), response_class=Response)
@@ -203,7 +214,7 @@ def make_app(
         check_name(name)
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
-            is_open = status == "open" and has_room(db, study.id, clock())
+            is_open = status == "open" and has_room(db, config, study.id, clock())
         return _study_info(config, choices, is_open)
 
     @app.post("/api/studies/{name}/arrivals", status_code=204, responses=_problems(404, 409))
@@ -234,7 +245,7 @@ def make_app(
         """Make this tab the session's current tab and drop the session's live trials."""
         with database.reading() as db:
             session_id = admit(db, bearer)
-        claim_tab(study, session_id, body)
+        claim_tab(study, session_id, body, clock())
         return current(bearer)
 
     @app.post("/api/trials", responses=_problems(401, 409), response_model=wire.NextTrial)

@@ -2,22 +2,36 @@
 
 import errno
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
-from sqlalchemy import select
+from fastapi import FastAPI
+from sqlalchemy import make_url, select
 
 from eyechart.core.errors import UsageError
+from eyechart.core.storage.locks import try_lock
 from eyechart.experiment.quality.judging import apply_rules
+from eyechart.experiment.server.header_timeout import HeaderTimeoutProtocol
 from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN
 from eyechart.experiment.server.routes import is_built, make_app
 from eyechart.experiment.storage.database_tables import StimulusImageRow, StimulusRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
 from eyechart.experiment.storage.stimulus_counts import recount
 
+Extension = Callable[[FastAPI, OpenStudy], None]
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 selects any free port."""
+
+def leave_alone(app: FastAPI, study: OpenStudy) -> None:
+    """Add no routes."""
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """Return a socket with its port, on which nobody can connect yet; port 0 selects any free one.
+
+    Until the server is ready, a proxy must learn that it is not, and ask another process.
+    """
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Name IPPROTO_TCP explicitly: asyncio sets TCP_NODELAY only then, and without it every reply is
     # delayed by 40 ms.
@@ -26,7 +40,6 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(512)
     except (socket.gaierror, UnicodeError):
         listener.close()
         raise UsageError(f"--host {host} is not an address of this machine.") from None
@@ -34,24 +47,72 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRNOTAVAIL:
             raise UsageError(f"--host {host} is not an address of this machine.") from None
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(
-            f"Cannot serve on port {port} of {host} ({reason}): choose another --port."
-        ) from None
+        raise _occupied(host, port, error) from None
     return listener
 
 
-def serve(
+def accept_on(listener: socket.socket) -> None:
+    """Let clients connect to a reserved socket."""
+    try:
+        listener.listen(512)
+    except OSError as error:
+        host, port = listener.getsockname()[:2]
+        listener.close()
+        raise _occupied(host, port, error) from None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 selects any free port."""
+    listener = reserve(host, port)
+    accept_on(listener)
+    return listener
+
+
+def _occupied(host: str, port: int, error: OSError) -> UsageError:
+    reason = (error.strerror or str(error)).lower()
+    return UsageError(f"Cannot serve on port {port} of {host} ({reason}): choose another --port.")
+
+
+@contextmanager
+def ready_server(
     folder: StudyFolder,
     listener: socket.socket,
     *,
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
-) -> None:
-    """Serve a study on a socket until a signal stops the server."""
-    server, study = make_server(folder, more_hosts=more_hosts, behind_proxy=behind_proxy)
-    with study:
-        server.run(sockets=[listener])
+    extend: Extension = leave_alone,
+) -> Iterator[uvicorn.Server]:
+    """Yield a server that only needs to be run on its socket, which accepts connections by now.
+
+    `extend` adds routes, see `make_server`.
+    """
+    with only_server(folder):
+        server, study = make_server(
+            folder, more_hosts=more_hosts, behind_proxy=behind_proxy, extend=extend
+        )
+        with study:
+            accept_on(listener)
+            yield server
+
+
+@contextmanager
+def only_server(folder: StudyFolder) -> Iterator[None]:
+    """Raise `UsageError` if another process serves the same SQLite file.
+
+    Each process counts requests and queues writers by itself, so that two of them would wait for
+    each other's locks. PostgreSQL is made for several processes.
+    """
+    url = make_url(folder.database_url)
+    if url.get_backend_name() != "sqlite":
+        yield
+        return
+    with try_lock(Path(str(url.database))) as is_free:
+        if not is_free:
+            raise UsageError(
+                f"Another process serves {url.database}: stop it first, or use PostgreSQL, which"
+                " several processes can share."
+            )
+        yield
 
 
 def make_server(
@@ -60,6 +121,7 @@ def make_server(
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
     pace: float = 1.0,
+    extend: Extension = leave_alone,
 ) -> tuple[uvicorn.Server, OpenStudy]:
     """Return a server that is ready to run, and the study to which it writes.
 
@@ -68,6 +130,7 @@ def make_server(
         more_hosts: Additional hosts that may receive forms and embed the pages.
         behind_proxy: Whether to trust the client address that a proxy on this machine reports.
         pace: Factor by which rate limits are multiplied, for simulated participants.
+        extend: Adds routes of a package above this one, such as the status page.
     """
     if not is_built():
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
@@ -85,6 +148,7 @@ def make_server(
         per_address=PER_ADDRESS.times(pace),
         joins=JOINS.times(pace),
     )
+    extend(app, study)
     config = uvicorn.Config(
         app,
         # Participants' addresses are not recorded, not even in a log.
@@ -95,8 +159,8 @@ def make_server(
         # From anywhere else, a client could claim any address and evade the rate limits.
         forwarded_allow_ips=["127.0.0.1", "::1"],
         # Fixed, so that it does not depend on installed packages: the HTTP parser decides which
-        # requests are rejected.
-        http="h11",
+        # requests are rejected and how long a connection may take.
+        http=HeaderTimeoutProtocol,
         loop="asyncio",
         ws="none",
         timeout_keep_alive=30,

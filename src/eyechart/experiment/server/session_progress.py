@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from itertools import pairwise
 from random import Random
 
 from sqlalchemy import bindparam, case, exists, func, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.quality.judging import judge_session
+from eyechart.experiment.quality.rules_v2 import min_catch
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     DROPPED,
+    ENDED,
     FAILED,
     FINISHED,
     LIVE,
@@ -124,12 +128,34 @@ def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
 def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> bool:
     """Return whether the next main trial is a catch trial; catch trials have random positions."""
     handed = progress.done("main") + progress.out("main")
-    total = planned(config)["main"]
-    # From the stored seed at every call, so that positions survive a restart.
-    positions = Random(session.seed).sample(range(total), config.catch)
     so_far = progress.responded.get("catch", 0) + progress.live.get("catch", 0)
     # Compare counts, not positions: a catch trial that was dropped is still due.
-    return so_far < sum(position <= handed for position in positions)
+    return so_far < sum(position <= handed for position in catch_positions(config, session.seed))
+
+
+def catch_positions(config: StudyConfig, seed: int) -> list[int]:
+    """Return the positions of the catch trials in the main part.
+
+    They follow from the session's stored seed, so that they survive a restart.
+    """
+    return _positions(planned(config)["main"], config.catch, config.is_protocol_2, seed)
+
+
+@lru_cache(maxsize=1024)
+def _positions(total: int, n_catch: int, is_even: bool, seed: int) -> list[int]:
+    random = Random(seed)
+    if not is_even or not n_catch:
+        return random.sample(range(total), n_catch)
+    # One at a random position in each of equal sections, so that whoever has done a part of the
+    # trials has done the same part of the catch trials.
+    edges = [total * index // n_catch for index in range(n_catch + 1)]
+    return [random.randrange(low, high) for low, high in pairwise(edges)]
+
+
+def needs_catch(config: StudyConfig, progress: SessionProgress) -> bool:
+    """Return whether a session for which no main stimulus is left needs more catch trials."""
+    so_far = progress.responded.get("catch", 0) + progress.live.get("catch", 0)
+    return config.is_protocol_2 and so_far < min_catch(config)
 
 
 def is_active(session: SessionRow) -> bool:
@@ -141,7 +167,7 @@ def end(db: Db, session: SessionRow, state: str, now: datetime) -> None:
     """End a session; responses that do not count will be requested from other participants."""
     session.state = state
     session.finished_at = now
-    drop_all(db, session)
+    drop_all(db, session, ENDED, now)
     db.flush()
     db.add_all(judge_session(db, session))
     db.flush()

@@ -4,11 +4,12 @@ import hashlib
 import secrets
 from datetime import datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.recruiters import RECRUITERS
+from eyechart.experiment.recruiters.link import RECRUITER as PLAIN_LINK
 from eyechart.experiment.recruiters.recruiter import Arrival, Completion, Departure
 from eyechart.experiment.server.open_stimuli import has_room
 from eyechart.experiment.server.session_progress import (
@@ -21,17 +22,21 @@ from eyechart.experiment.server.session_progress import (
 )
 from eyechart.experiment.server.trial_allocation import is_over, locked
 from eyechart.experiment.server.wire import JoinReply, ScreenSize, SessionState, TabClaim
+from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
-    FAILED,
     FINISHED,
+    RELOADED,
+    ROBOT,
     ConsentRow,
     IdentityRow,
+    InstallationRow,
     ParticipantRow,
     SessionRow,
     StudyRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
+from eyechart.experiment.storage.session_outcome import outcome_of
 from eyechart.experiment.storage.stimulus_counts import drop_all
 from eyechart.experiment.storage.tokens import (
     completion_code,
@@ -48,6 +53,14 @@ class Rejection(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code = status, code
+
+
+def count_visit(database: Database, study_id: int) -> None:
+    """Count that the page of a study was opened; nothing else is stored before the consent."""
+    with database.writing() as db:
+        # Unknown (NULL) stays unknown: earlier visits were not counted.
+        visits = update(StudyRow).where(StudyRow.id == study_id)
+        db.execute(visits.values(visits=StudyRow.visits + 1))
 
 
 def join(
@@ -95,9 +108,13 @@ def _find_session(
     if session is None:
         if db.scalar(select(StudyRow.status).where(StudyRow.id == study.id)) != "open":
             raise Rejection(409, "closed", "This study is closed.")
-        if not has_room(db, study.id, now):
+        known_id = None if participant is None else participant.id
+        if not has_room(db, study.config, study.id, now, known_id):
             raise Rejection(409, "full", "This study has all the responses that it needs.")
-        participant = participant or _new_participant(db, arrival.platform, digest, now)
+        if participant is None:
+            is_simulated = db.scalar(select(InstallationRow.simulated))
+            platform = ROBOT if is_simulated else arrival.platform
+            participant = _new_participant(db, platform, digest, now)
         session = _new_session(db, study, participant, now)
     elif not is_active(session) and _is_another_task(db, session, arrival):
         raise Rejection(409, "again", "You have taken part in this study before.")
@@ -164,7 +181,7 @@ def _keep_ids(db: Db, session: SessionRow, arrival: Arrival) -> None:
         db.add(row)
 
 
-def claim_tab(study: OpenStudy, session_id: int, claim: TabClaim) -> None:
+def claim_tab(study: OpenStudy, session_id: int, claim: TabClaim, now: datetime) -> None:
     """Make a browser tab the session's current one and drop the session's live trials."""
     with study.database.writing() as db:
         session = locked(db, session_id)
@@ -173,7 +190,7 @@ def claim_tab(study: OpenStudy, session_id: int, claim: TabClaim) -> None:
             session.hz = claim.hz
         if is_active(session):
             # It is not known what the other tab has shown, so its trials cannot be continued.
-            drop_all(db, session)
+            drop_all(db, session, RELOADED, now)
 
 
 def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
@@ -207,10 +224,14 @@ def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:
 
 def _completion(db: Db, study: OpenStudy, session: SessionRow) -> Completion:
     identity = db.get(IdentityRow, session.id)
+    n_main = progress_of(db, session).done("main")
+    outcome = outcome_of(session.state, n_main, study.config)
     departure = Departure(
         ids={} if identity is None else identity.ids,
         settings=study.config.recruiter_settings,
-        code=completion_code(study.secret, session.id),
-        failed=session.state == FAILED,
+        code=completion_code(study.secret, session.id, outcome),
+        outcome=outcome,
     )
-    return RECRUITERS[session.participant.platform].complete(departure)
+    # Robots are no recruitment platform: they see the page of participants with a plain link.
+    platform = session.participant.platform
+    return (PLAIN_LINK if platform == ROBOT else RECRUITERS[platform]).complete(departure)

@@ -3,7 +3,8 @@
 `adaptive_allocation` has another order of the main stimuli, for studies that request it.
 
 Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
-participant sees a source image twice, even with concurrent requests.
+participant sees a source image twice, even with concurrent requests; only the stimulus of a trial
+that the participant dropped is shown again.
 """
 
 from collections.abc import Callable
@@ -16,14 +17,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
 
-from eyechart.experiment.server.adaptive_allocation import pick_adaptive
-from eyechart.experiment.server.open_stimuli import (
-    MIN_TAKEN,
-    RESERVED,
-    STILL_OPEN,
-    OpenStimulus,
-    pick,
-)
+from eyechart.experiment.server.adaptive_allocation import AdaptiveStimuli
+from eyechart.experiment.server.open_stimuli import OpenStimulus, StimulusPool, StoredStimuli
 from eyechart.experiment.server.session_progress import (
     LOOKAHEAD,
     PHASES,
@@ -33,8 +28,10 @@ from eyechart.experiment.server.session_progress import (
     has_failed,
     is_active,
     is_catch_due,
+    needs_catch,
     planned,
     progress_of,
+    roles_of,
 )
 from eyechart.experiment.storage.database_tables import (
     FAILED,
@@ -183,7 +180,15 @@ def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
 
 def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "failed"]:
     """Return the stimulus to show next, or the next step if there is none to show."""
-    config, progress = turn.config, turn.progress
+    is_adaptive = turn.config.allocation == "adaptive"
+    stored = (AdaptiveStimuli if is_adaptive else StoredStimuli)(turn.db, turn.session)
+    return next_stimulus(turn.config, turn.session, turn.progress, stored)
+
+
+def next_stimulus(
+    config: StudyConfig, session: SessionRow, progress: SessionProgress, pool: StimulusPool
+) -> OpenStimulus | Literal["wait", "finish", "failed"]:
+    """Return the stimulus of a pool to show next, or the next step if there is none to show."""
     for phase in PHASES:
         missing = planned(config)[phase] - progress.done(phase)
         out = progress.out(phase)
@@ -191,7 +196,9 @@ def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "fai
             continue
         if out >= LOOKAHEAD:
             return "wait"
-        choice = _find(turn, phase) if out < missing else None
+        choice = None
+        if out < missing:
+            choice = _find(config, session, progress, pool, phase=phase)
         if choice is not None:
             return choice
         # Nothing is left to show, or the whole phase is live: wait for its responses first.
@@ -202,22 +209,31 @@ def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "fai
     return "finish"
 
 
-def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
-    """Return a stimulus for a phase.
-
-    Return None if no stimulus is left, and "wait" if all remaining stimuli are locked.
-    """
-    db, session = turn.db, turn.session
-    if phase != "main" or is_catch_due(turn.config, session, turn.progress):
-        reserved = pick(db, session, phase if phase != "main" else "catch", RESERVED)
-        if reserved is not None or phase != "main":
-            return reserved
-    is_adaptive = turn.config.allocation == "adaptive"
-    stimulus = pick_adaptive(db, session) if is_adaptive else None
-    stimulus = stimulus or pick(db, session, "main", MIN_TAKEN)
-    if stimulus is not None:
-        return stimulus
-    return None if pick(db, session, "main", STILL_OPEN) is None else "wait"
+def _find(
+    config: StudyConfig,
+    session: SessionRow,
+    progress: SessionProgress,
+    pool: StimulusPool,
+    *,
+    phase: str,
+) -> OpenStimulus | Literal["wait"] | None:
+    """Return a stimulus for a phase, "wait" if all are locked, or None if none is left."""
+    roles = roles_of(phase)
+    # Most sessions drop nothing, and the query is then saved.
+    if config.is_protocol_2 and any(progress.dropped.get(role) for role in roles):
+        returned = pool.returned(roles)
+        if returned is not None:
+            return returned
+    if phase != "main":
+        return pool.reserved(phase)
+    if is_catch_due(config, session, progress):
+        catch = pool.reserved("catch")
+        if catch is not None:
+            return catch
+    stimulus = pool.least_taken()
+    if stimulus is None and needs_catch(config, progress):
+        return pool.reserved("catch")
+    return stimulus
 
 
 def hand_out(turn: Turn, stimulus: OpenStimulus, request: TrialRequest) -> AllocatedTrial:
@@ -228,12 +244,13 @@ def hand_out(turn: Turn, stimulus: OpenStimulus, request: TrialRequest) -> Alloc
     )
     count(turn.db, stimulus.stimulus_id, 1)
     connection = turn.db.connection()
-    # In a fixed order: a participant active in two studies could otherwise cause a deadlock.
-    exposures = [
-        {"participant_id": session.participant_id, "source_id": source_id}
-        for source_id in sorted(set(stimulus.sources))
-    ]
-    connection.execute(insert(ExposureRow), exposures)
+    if not stimulus.is_return:
+        # In a fixed order: a participant active in two studies could otherwise cause a deadlock.
+        exposures = [
+            {"participant_id": session.participant_id, "source_id": source_id}
+            for source_id in sorted(set(stimulus.sources))
+        ]
+        connection.execute(insert(ExposureRow), exposures)
     row = {
         "public_id": trial.public_id,
         "session_id": session.id,

@@ -118,6 +118,9 @@ def take_part(
             responded = seen["trial"]
             question = question_of(study.database, responded)
             reaction = robot.react(question, choices, config.response_ms)
+            if robot.drops(question, reaction):
+                page.reload()
+                continue
             page.wait_for_timeout(max(0.0, reaction.rt_ms - 50))
             page.evaluate(CLICK, f"[data-choice='{reaction.choice}']")
         elif seen["action"]:

@@ -1,4 +1,8 @@
-"""Simulated participants: attentive robots with a known psychometric curve, and spammers."""
+"""Simulated participants: attentive robots with a known psychometric curve, and others.
+
+Spammers do not look at the images. A clicker does so only in the main part, after passing the
+qualification. A dropper reloads the page instead of giving half of its incorrect responses.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +11,13 @@ from typing import Literal
 import numpy as np
 
 from eyechart.experiment.simulate.psychometric import Psychometric
+from eyechart.experiment.storage.session_records import MAIN
 
-Kind = Literal["attentive", "guesser", "one-button", "hasty"]
+Kind = Literal["attentive", "guesser", "one-button", "hasty", "dropper", "clicker"]
 SPAMMERS: tuple[Kind, ...] = ("guesser", "one-button", "hasty")
+
+DROPPED_SHARE = 0.5
+"""Share of the trials with an incorrect response that a dropper drops."""
 
 HESITATION_MS = (450.0, 0.35)
 """Median reaction time of attentive robots after the grid appears, and its log-normal spread."""
@@ -17,11 +25,12 @@ HESITATION_MS = (450.0, 0.35)
 
 @dataclass(frozen=True)
 class RobotQuestion:
-    """What a robot knows about a trial: the correct response, Δv and the trial's role."""
+    """What a robot knows about a trial: the correct response, Δv, its role and its stimulus."""
 
     truth: str
     delta_v: float
     role: str
+    stimulus: int = -1
 
 
 @dataclass(frozen=True)
@@ -39,14 +48,18 @@ class Robot:
         self.kind, self.curve = kind, curve
         self._random = np.random.default_rng(seeds)
         self._favourite: str | None = None
+        self._looks: dict[int, str] = {}
 
     def react(self, question: RobotQuestion, choices: Sequence[str], response_ms: int) -> Reaction:
         """Return the response to a stimulus within `response_ms` (0: no limit)."""
-        truth = question.truth
-        if self.kind == "attentive":
-            is_correct = self._random.random() < self._chance(question, len(choices))
-            incorrect = [name for name in choices if name != truth]
-            choice = truth if is_correct else str(self._random.choice(incorrect))
+        if self.kind == "dropper":
+            # A second look at the same stimulus tells it no more than the first.
+            choice = self._looks.get(question.stimulus) or self._recognize(question, choices)
+            self._looks[question.stimulus] = choice
+        elif self.kind == "attentive" or (
+            self.kind == "clicker" and question.role in ("practice", "qualification")
+        ):
+            choice = self._recognize(question, choices)
         elif self.kind == "one-button":
             self._favourite = self._favourite or str(self._random.choice(list(choices)))
             choice = self._favourite
@@ -57,6 +70,18 @@ class Robot:
             # Shorten slow reactions instead of dropping them: accuracy must not depend on speed.
             rt_ms = response_ms * 0.9
         return Reaction(choice, rt_ms)
+
+    def drops(self, question: RobotQuestion, reaction: Reaction) -> bool:
+        """Return whether the robot reloads the page instead of giving this response."""
+        if self.kind != "dropper" or question.role not in MAIN or reaction.choice == question.truth:
+            return False
+        return bool(self._random.random() < DROPPED_SHARE)
+
+    def _recognize(self, question: RobotQuestion, choices: Sequence[str]) -> str:
+        if self._random.random() < self._chance(question, len(choices)):
+            return question.truth
+        incorrect = [name for name in choices if name != question.truth]
+        return str(self._random.choice(incorrect))
 
     def _chance(self, question: RobotQuestion, choices: int) -> float:
         if choices > 2:
@@ -70,9 +95,13 @@ class Robot:
         return float(median * np.exp(spread * self._random.standard_normal()))
 
 
-def kinds_of(participants: int, spammers: int, seed: int) -> list[Kind]:
-    """Return each participant's kind; `spammers` is the number of spammers, placed at random."""
-    kinds: list[Kind] = ["attentive"] * (participants - spammers)
+def kinds_of(
+    participants: int, spammers: int, seed: int, droppers: int = 0, clickers: int = 0
+) -> list[Kind]:
+    """Return each participant's kind; so many of them, at random positions, are not attentive."""
+    kinds: list[Kind] = ["attentive"] * (participants - spammers - droppers - clickers)
     kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
+    kinds += ["dropper"] * droppers
+    kinds += ["clicker"] * clickers
     order = np.random.default_rng((seed, 9)).permutation(participants)
     return [kinds[index] for index in order]

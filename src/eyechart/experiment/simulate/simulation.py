@@ -33,18 +33,21 @@ from eyechart.experiment.storage.database_tables import (
 )
 from eyechart.experiment.storage.experiment_folder import (
     CONFIG,
+    ROBOTS,
     SECRET,
     STIMULI,
     OpenStudy,
     StudyFolder,
     connect_study,
     database_url,
+    fingerprint,
+    new_secret,
     open_study,
+    write_private,
 )
 from eyechart.experiment.storage.tokens import read_token
 from eyechart.experiment.study_config import choices_of
 
-ROBOTS = "robots.json"
 AT_ONCE = 8
 """Number of robots that take part concurrently."""
 
@@ -75,8 +78,11 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
         raise UsageError(f"No such folder: {out.parent}.")
     with connect_study(folder) as study:
         (out / STIMULI).mkdir(parents=True)
-        for name in (CONFIG, SECRET):
-            shutil.copy(folder.path / name, out / name)
+        shutil.copy(folder.path / CONFIG, out / CONFIG)
+        # A new secret: whoever has the rehearsal must not be able to sign tokens for the study, or
+        # to recognize its participants.
+        secret = new_secret()
+        write_private(out / SECRET, secret.hex())
         for path in folder.stimuli.iterdir():
             _link(path, out / STIMULI / path.name)
         copy = open_database(database_url(out), create=True)
@@ -87,6 +93,10 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
                     if table is StimulusRow:
                         # Responses are not copied, so no stimulus is taken yet.
                         row["taken"] = 0
+                    elif table is StudyRow:
+                        row["visits"] = 0
+                    elif table is InstallationRow:
+                        row |= {"secret": fingerprint(secret), "simulated": True}
                 if rows:
                     new.execute(insert(table), rows)
         copy.close()
@@ -108,7 +118,7 @@ def question_of(database: Database, trial: str) -> RobotQuestion:
         if stimulus is None:
             raise UsageError(f"There is no trial {trial}.")
         delta_v = max(image.delta_v or 0.0 for image in stimulus.images)
-        return RobotQuestion(stimulus.truth, delta_v, stimulus.role)
+        return RobotQuestion(stimulus.truth, delta_v, stimulus.role, stimulus.id)
 
 
 def write_robots(out: Path, outcomes: Sequence[RobotOutcome], curve: Psychometric) -> None:
@@ -161,7 +171,7 @@ class _RobotSession:
         claim = read_token(study.secret, reply.token)
         assert claim is not None
         self._session = claim.session_id
-        claim_tab(study, self._session, TabClaim(tab=self._uuid(), hz=60.0))
+        self._open_page()
 
     def go_on(self) -> RobotOutcome | None:
         """Respond to one trial and return None, or return the outcome if the session has ended."""
@@ -179,6 +189,9 @@ class _RobotSession:
         reaction = self._robot.react(question, choices_of(config), config.response_ms)
         shown_ms = config.fixation_ms + config.stimulus_ms
         self._now += timedelta(milliseconds=shown_ms + config.mask_ms + reaction.rt_ms + 100)
+        if self._robot.drops(question, reaction):
+            self._open_page()
+            return
         response = ResponseBody(
             uuid=self._uuid(),
             choice=reaction.choice,
@@ -189,6 +202,9 @@ class _RobotSession:
             flags=[],
         )  # fmt: skip
         store(self._study, self._session, trial, response, self._now)
+
+    def _open_page(self) -> None:
+        claim_tab(self._study, self._session, TabClaim(tab=self._uuid(), hz=60.0), self._now)
 
     def _uuid(self) -> UUID:
         return UUID(bytes=self._uuids.bytes(16))

@@ -11,6 +11,7 @@ from sqlalchemy import (
     MetaData,
     String,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -24,9 +25,17 @@ LIVE, RESPONDED, DROPPED = "live", "responded", "dropped"
 CLEAN = "clean"
 """Corruption of clean images, as in test sets; stated here because those import torch."""
 
+RELOADED, EXPIRED, ENDED = "reloaded", "expired", "ended"
+"""Why a trial was dropped: the page was reloaded or opened in another tab; there was no response
+before the lease expired; the session ended first.
+"""
+
 ACTIVE, FAILED, FINISHED = "active", "failed", "finished"
 """States of a session: in progress, ended by the qualification, complete."""
 
+
+ROBOT = "robot"
+"""Platform of simulated participants, whichever page they used."""
 
 JsonObject = dict[str, object]
 
@@ -71,15 +80,22 @@ class Base(DeclarativeBase):
 
 
 class InstallationRow(Base):
-    """A table with one row: the fingerprint of the secret key for participants' pseudonyms."""
+    """A table with one row: the fingerprint of the secret key for participants' pseudonyms.
+
+    `simulated`: whether the database is a rehearsal, in which all participants are robots.
+    """
 
     __tablename__ = "installation"
     id: Mapped[int] = mapped_column(primary_key=True)
     secret: Mapped[str] = mapped_column(String(64))
+    simulated: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 class StudyRow(Base):
-    """A study; `config` contains the fields of StudyConfig, and `status` is open or closed."""
+    """A study; `config` contains the fields of StudyConfig, and `status` is open or closed.
+
+    `visits`: how often the page was opened; None if the study began before this was counted.
+    """
 
     __tablename__ = "study"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -88,6 +104,7 @@ class StudyRow(Base):
     config_hash: Mapped[str] = mapped_column(String(16))
     status: Mapped[str] = mapped_column(String(16), default="open")
     created_at: Mapped[datetime]
+    visits: Mapped[int | None] = mapped_column(default=0)
 
 
 class SourceImageRow(Base):
@@ -147,8 +164,8 @@ class StimulusImageRow(Base):
 class ParticipantRow(Base):
     """A participant, whose identity is not verified.
 
-    `code`: the pseudonym used in all exports. `platform`: the recruiter's name. `digest`: keyed
-    hash of the platform and the participant's id there.
+    `code`: the pseudonym used in all exports. `platform`: the recruiter's name, or `ROBOT` in a
+    simulation. `digest`: keyed hash of the platform and the participant's id there.
     """
 
     __tablename__ = "participant"
@@ -222,6 +239,8 @@ class TrialRow(Base):
 
     `number`: position in the session, starting at 0; dropped trials are counted. `key`: the id that
     the browser gave the request, so that repeating the request returns the same trial.
+    `drop_reason` and `dropped_at`: why and when it was dropped, if it ever was; unknown for trials
+    that were dropped in version 1.
     """
 
     __tablename__ = "trial"
@@ -240,6 +259,8 @@ class TrialRow(Base):
     state: Mapped[str] = mapped_column(String(16), default=LIVE)
     served_at: Mapped[datetime]
     expires_at: Mapped[datetime]
+    drop_reason: Mapped[str | None] = mapped_column(String(16))
+    dropped_at: Mapped[datetime | None]
     stimulus: Mapped[StimulusRow] = relationship()
 
 

@@ -23,6 +23,9 @@ from eyechart.images.image_files import UNREADABLE
 CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
     "study.yaml", "secret", "database.txt", "stimuli", "plan.txt",
 )  # fmt: skip
+ROBOTS = "robots.json"
+"""Name of the list of robots in the folder of a simulated study."""
+
 RESPONSES, FORMER_RESPONSES = "responses.sqlite", "answers.sqlite"
 """File name of the database in a study's folder, now and in version 1."""
 

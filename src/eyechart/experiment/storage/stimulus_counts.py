@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.storage.database_tables import (
     DROPPED,
+    EXPIRED,
     LIVE,
     RESPONDED,
     ExclusionRow,
@@ -65,22 +66,22 @@ def take_again(db: Db, stimulus_id: int) -> bool:
 
 def release_expired(db: Db, now: datetime) -> None:
     """Release up to `SWEEP` trials whose lease has expired, in any study."""
-    _drop(db, db.connection().execute(_OVER, {"now": now}).all())
+    _drop(db, db.connection().execute(_OVER, {"now": now}).all(), EXPIRED, now)
 
 
-def drop_all(db: Db, session: SessionRow) -> None:
+def drop_all(db: Db, session: SessionRow, reason: str, now: datetime) -> None:
     """Drop all live trials of a session."""
-    _drop(db, db.connection().execute(_OUT, {"session_id": session.id}).all())
+    _drop(db, db.connection().execute(_OUT, {"session_id": session.id}).all(), reason, now)
 
 
-def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
+def _drop(db: Db, trials: Sequence[Row[int, int]], reason: str, now: datetime) -> None:
     """Drop locked live trials; their stimuli become available to other participants."""
     if not trials:
         return
     db.connection().execute(
         update(TrialRow)
         .where(TrialRow.id.in_([trial.id for trial in trials]))
-        .values(state=DROPPED)
+        .values(state=DROPPED, drop_reason=reason, dropped_at=now)
     )
     # Always in the same order: two concurrent calls could otherwise deadlock.
     for stimulus_id in sorted(trial.stimulus_id for trial in trials):
@@ -88,7 +89,7 @@ def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
 
 
 def give_back(db: Db, session: SessionRow) -> None:
-    """Make the stimuli of an excluded session available to other participants."""
+    """Count a session's stimuli again; those of an excluded session become available to others."""
     db.flush()
     responded = select(TrialRow.stimulus_id).where(
         TrialRow.session_id == session.id, TrialRow.state == RESPONDED

@@ -1,4 +1,4 @@
-"""Uses of the secret: participants' pseudonyms, session tokens, completion codes."""
+"""Uses of the secret: pseudonyms, session tokens, completion codes, the status page's password."""
 
 import hashlib
 import hmac
@@ -9,8 +9,13 @@ from datetime import UTC, datetime
 from itsdangerous import BadSignature, Signer
 from itsdangerous.signer import SigningAlgorithm
 
+from eyechart.experiment.recruiters.recruiter import Outcome
+
 CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 """Characters of completion codes; characters easily confused when copied by hand are left out."""
+
+_HIDDEN = "x"
+"""First character of a token whose session id is blinded."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,11 @@ def new_public_id() -> str:
     return secrets.token_hex(16)
 
 
-def completion_code(secret: bytes, session_id: int) -> str:
-    """Return the code that proves that a session was finished: eight letters or digits."""
-    number = int.from_bytes(_mac(secret, "completion", str(session_id).encode())[:8])
+def completion_code(secret: bytes, session_id: int, outcome: Outcome = "finished") -> str:
+    """Return the code that proves how a session ended: eight letters or digits."""
+    # Without the outcome for finished sessions, so that codes of running studies stay valid.
+    text = str(session_id) if outcome == "finished" else f"{session_id}\0{outcome}"
+    number = int.from_bytes(_mac(secret, "completion", text.encode())[:8])
     letters = []
     for _ in range(8):
         number, letter = divmod(number, len(CODE_LETTERS))
@@ -49,8 +56,9 @@ def completion_code(secret: bytes, session_id: int) -> str:
 
 def make_token(secret: bytes, session_id: int, expires_at: datetime) -> str:
     """Return a signed token for a session; every call returns a different token."""
-    body = f"{session_id}.{int(expires_at.timestamp())}.{secrets.token_hex(8)}"
-    return _signer(secret).sign(body).decode()
+    nonce = secrets.token_hex(8)
+    body = f"{_HIDDEN}{_blinded(secret, session_id, nonce):016x}.{int(expires_at.timestamp())}"
+    return _signer(secret).sign(f"{body}.{nonce}").decode()
 
 
 def read_token(secret: bytes, token: str) -> Claim | None:
@@ -59,13 +67,29 @@ def read_token(secret: bytes, token: str) -> Claim | None:
         body = _signer(secret).unsign(token.encode()).decode()
     except BadSignature:
         return None
-    session_id, expires, _ = body.split(".")
-    return Claim(int(session_id), datetime.fromtimestamp(int(expires), UTC))
+    shown_id, expires, nonce = body.split(".")
+    # Tokens of version 1 have the session's id itself.
+    is_hidden = shown_id.startswith(_HIDDEN)
+    session_id = _blinded(secret, int(shown_id[1:], 16), nonce) if is_hidden else int(shown_id)
+    return Claim(session_id, datetime.fromtimestamp(int(expires), UTC))
+
+
+def status_token(secret: bytes) -> str:
+    """Return the password of the status page and of the metrics, 32 hexadecimal digits."""
+    return _mac(secret, "status", b"").hex()[:32]
 
 
 def token_hash(token: str) -> str:
     """Return the hash under which a token is stored, which cannot be used as a token itself."""
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _blinded(secret: bytes, number: int, nonce: str) -> int:
+    """Return a session's id combined with a keyed hash of the nonce; the inverse of itself.
+
+    Ids are consecutive numbers. In a token they would tell how many participants there are.
+    """
+    return number ^ int.from_bytes(_mac(secret, "session", nonce.encode())[:8])
 
 
 class _ForTokens(SigningAlgorithm):

@@ -9,6 +9,7 @@ from eyechart.core.errors import UsageError
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
+    ACTIVE,
     ConsentRow,
     ExclusionRow,
     ExposureRow,
@@ -49,6 +50,15 @@ def withdraw(database: Database, secret: bytes, name: str) -> int:
         recount_some(db, seen)
     _forget(database)
     return responses
+
+
+def active_identities(database: Database, study_id: int) -> int:
+    """Return how many sessions of a study that have not ended have platform ids."""
+    with database.reading() as db:
+        rows = select(IdentityRow.ids).join(SessionRow, SessionRow.id == IdentityRow.session_id)
+        rows = rows.where(SessionRow.study_id == study_id, SessionRow.state == ACTIVE)
+        # Plain links have no ids, but a row.
+        return sum(bool(ids) for ids in db.scalars(rows))
 
 
 def forget_identities(database: Database, study_id: int) -> int:

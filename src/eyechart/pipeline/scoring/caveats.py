@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 
+from eyechart.core.registry import one_of
 from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.scoring.baseline_choice import BaselineChoice
 from eyechart.predictions.loop import PredictionTask
@@ -11,8 +12,8 @@ from eyechart.results.model_results import ModelResults, NormalizedErrors, Space
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_RULER, Fit
 from eyechart.suites.suite import Entry, all_entries
 from eyechart.testsets.coverage import CorruptionCoverage
-from eyechart.testsets.plan import Plan
-from eyechart.visual_change.registry import find_ruler
+from eyechart.testsets.plan import MOVED, Plan
+from eyechart.visual_change.registry import find_ruler, geometry_rulers
 
 MARK = "†"
 """Marks scores under corruptions that a model was trained on, and means that include them."""
@@ -68,12 +69,41 @@ def caveats_of(
     yield from _trained_on(models)
     yield from _same_files(task)
     yield from _without_curves(models)
+    yield from _on_geometry(task, spaces[0][1])
     yield from _on_humans(spaces, fit)
     yield from _on_baseline(spaces, choice)
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
     if count and task.images.has_clean:
         yield f"{count} samples are excluded from curves: their images are too uniform for a Δv."
-    yield from _unobserved(coverage)
+    # The areas of geometric corruptions end where their visual change ends.
+    plan = task.plan
+    moved = {
+        entry.name for entry in plan.entries() if entry.geometric and not plan.why_no_curve(entry)
+    }
+    yield from _unobserved({name: bins for name, bins in coverage.items() if name not in moved})
+
+
+def _on_geometry(task: PredictionTask, space: SpaceResults) -> Iterator[str]:
+    """Yield which rulers can measure geometric corruptions, or over which range this one did."""
+    moved = [entry for entry in task.plan.entries() if entry.geometric]
+    reasons = {task.plan.why_no_curve(entry) for entry in moved}
+    if MOVED in reasons and (rulers := geometry_rulers()):
+        yield (
+            f"The ruler {task.plan.ruler} cannot measure geometric corruptions; with --ruler"
+            f" {one_of(rulers)} they get curves."
+        )
+    reach = {
+        entry.name: results.observed[-1][1]
+        for entry in moved
+        for results in [*space.corruptions[entry.name].properties.values()][:1]
+        if results.robustness is not None
+    }
+    if reach:
+        ranges = ", ".join(f"{name} {end:.2f}" for name, end in reach.items())
+        yield (
+            "Areas of geometric corruptions are means over the visual change that they reach, from"
+            f" 0 up to: {ranges}."
+        )
 
 
 def _other_sizes(task: PredictionTask) -> Iterator[str]:

@@ -4,7 +4,7 @@ Formulas are in `scores`, `curves` and `stats`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,7 +52,8 @@ class CorruptionScorer:
     Attributes:
         corruption: Name of the corruption, used to look up the human reference.
         fit: How curves are fitted.
-        geometric: Whether the corruption moves image content, so that Δv is not meaningful.
+        geometric: Whether the corruption moves image content.
+        why_no_curve: Reason why there is no curve over Δv; "" if there is one.
         classes: Number of classes, 0 if unknown.
         labeled: Whether the images have labels.
         reference: Human reference; None if it does not apply.
@@ -62,6 +63,7 @@ class CorruptionScorer:
     corruption: str
     fit: Fit
     geometric: bool
+    why_no_curve: str
     classes: int
     labeled: bool
     reference: References | Reference | None
@@ -113,9 +115,8 @@ class CorruptionScorer:
             n_samples=len(hits),
             human_note=NO_VISUAL_CHANGE,
         )
-        if self.geometric:
-            note = f"{NO_VISUAL_CHANGE}: the corruption moves image content"
-            return without_curve.model_copy(update={"note": note})
+        if self.why_no_curve:
+            return without_curve.model_copy(update={"note": self.why_no_curve})
         # Published corrupted files without --clean have neither anchors nor Δv.
         if np.isnan(predictions.clean_correct).all() and np.isnan(predictions.delta_v).all():
             return without_curve.model_copy(update={"note": NO_CLEAN})
@@ -124,6 +125,9 @@ class CorruptionScorer:
         except UsageError as error:
             notes = {"note": f"no curve: {error}", "human_note": "no curve"}
             return without_curve.model_copy(update=notes)
+        if self.geometric:
+            # A movement reaches a part of the axis: an area up to Δv = 1 would be extrapolated.
+            curve = replace(curve, density=curve.density.up_to(curve.observed[-1][1]))
         n_images = len(np.unique(predictions.image))
         comparison, why_none = self._compare(metric, curve, n_images)
         return PropertyResults(

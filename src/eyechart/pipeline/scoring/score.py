@@ -14,7 +14,7 @@ from eyechart.images.imageset import Damaged
 from eyechart.labels.imagenet import class_names
 from eyechart.models.published_study import category_of_model
 from eyechart.pipeline.evaluation_run import EvaluationRun
-from eyechart.pipeline.human_references import experiments_of
+from eyechart.pipeline.human_references import experiments_of, notes_on_humans, studies_of
 from eyechart.pipeline.scoring.baseline_choice import BaselineChoice, choose_baseline
 from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
 from eyechart.pipeline.scoring.curve_comparisons import paired_models
@@ -42,16 +42,21 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
         for space in run.spaces(model):
             readers.setdefault(space.name, {})[model.name] = run.reader(space)
     coverage = _coverage(run) if task.images.has_clean else {}
+    notes = list(caveats_of(task, models, choice, fit, coverage))
+    humans = () if references is None else experiments_of(references, fit)
+    if references is not None:
+        notes += notes_on_humans(references, humans)
     return Results(
         config=_config(run, choice.name),
         images=_images_used(run, task.images.damaged),
         models=tuple(models),
         coverage=coverage,
         paired=tuple(paired_models(models)),
-        warnings=tuple(caveats_of(task, models, choice, fit, coverage)),
+        warnings=tuple(notes),
         agreements=tuple(agreements(readers, run.entries, references, fit, progress)),
         run=_run_info(run),
-        humans=() if references is None else experiments_of(references, fit),
+        humans=humans,
+        studies=() if references is None else studies_of(references),
     )
 
 

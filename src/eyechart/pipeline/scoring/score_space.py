@@ -17,6 +17,7 @@ from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
 from eyechart.pipeline.scoring.baseline_choice import HUMANS
 from eyechart.pipeline.scoring.by_class import ByClass, ImageTotals, count_by_image
+from eyechart.pipeline.scoring.condition_scores import score_conditions
 from eyechart.pipeline.scoring.corruption_scores import (
     CorruptionScorer,
     correct_for_number,
@@ -97,8 +98,12 @@ class SpaceScorer:
 
     def _score(self, entry: Entry) -> "_ScoredCorruption":
         predictions = self._predictions(entry.name)
+        conditions = score_conditions(
+            entry, self.run.task.groups, predictions, self._fit, self._is_in_categories
+        )
+        results = self._scorer(entry).score(predictions)
         return _ScoredCorruption(
-            self._scorer(entry.name, entry.geometric).score(predictions),
+            results.model_copy(update={"conditions": tuple(conditions)}),
             self._human_error(entry.name, predictions),
             count_by_image(predictions),
         )
@@ -165,14 +170,15 @@ class SpaceScorer:
         # corruptions.
         return replace(predictions, universe=self._clean.image, weights=weights)
 
-    def _scorer(self, corruption: str, is_geometric: bool) -> CorruptionScorer:
+    def _scorer(self, entry: Entry) -> CorruptionScorer:
         references, why_none = self._humans
         in_categories = self.space.name == ENTRY16
         n_classes = len(self.space.class_names) if in_categories else self.model.classes or 0
         return CorruptionScorer(
-            corruption=corruption,
+            corruption=entry.name,
             fit=self._fit,
-            geometric=is_geometric,
+            geometric=entry.geometric,
+            why_no_curve=self.run.task.plan.why_no_curve(entry),
             classes=n_classes,
             labeled=self._has_labels,
             reference=references,

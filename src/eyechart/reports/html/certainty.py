@@ -86,6 +86,37 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
     return Table(f"agreement-{index}", caption, columns, tuple(rows), True)
 
 
+def flow_tables(report: Report, part: Part, index: int) -> Iterator[Table]:
+    """Yield the flow of participants of each study with which models were compared."""
+    seen = set()
+    for run in part.runs:
+        numbers = Numbers(report.runs.index(run), run.results)
+        for number, study in enumerate(run.results.studies):
+            # The same study in several runs is shown once.
+            if study in seen or not study.flow:
+                continue
+            seen.add(study)
+            rows = tuple(
+                TableRow(
+                    (
+                        f"{step.step}: {step.rule}" if step.rule else step.step,
+                        NOTHING
+                        if step.count is None
+                        else numbers.cell(count, "studies", number, "flow", place, "count"),
+                    )
+                )
+                for place, step in enumerate(study.flow)
+            )
+            name = study.study or study.reference
+            robots = " (simulated, robots)" if study.simulated else ""
+            yield Table(
+                f"flow-{index}-{len(seen)}",
+                f"Flow of participants, {name}{robots}",
+                (*text_columns("Step"), Column("Participants")),
+                rows,
+            )
+
+
 def coverage_table(report: Report) -> Table | None:
     """Return the percentage of 39 bins of visual change covered by each test set and corruption."""
     suites = [part for part in report.parts if part.runs[0].coverage]

@@ -1,4 +1,4 @@
-"""Tables of CE and relative CE in percent, grouped as in papers: noise, blur, weather, digital."""
+"""Tables of CE and relative CE in percent, grouped as in papers, and of single conditions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +9,7 @@ from eyechart.reports.html.cells import (
     CellContent,
     NumberCell,
     compared,
+    hundredths,
     marked,
     numbers_of,
     style_of,
@@ -19,7 +20,7 @@ from eyechart.reports.number_text import UNDETERMINED
 from eyechart.reports.series.model_errors import ErrorScores, error_columns, errors_in
 from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.report import Part, Report
-from eyechart.reports.words import short_names, space_title
+from eyechart.reports.words import corruption_title, listed, short_names, space_title
 from eyechart.scores.registry import DECLARED, SCORES
 
 TABLES = {score.name: SCORES[score.mean] for score in DECLARED if score.mean}
@@ -92,3 +93,46 @@ def _queried(cell: NumberCell, is_undetermined: bool) -> CellContent:
         return cell
     mark = Markup('<abbr class="unsure" title="95 % interval {}">?</abbr>')
     return Markup("{}{}").format(cell, mark.format(UNDETERMINED))
+
+
+def condition_table(report: Report, part: Part, corruption: str, identity: str) -> Table | None:
+    """Return accuracy at single conditions by model and label space; None if there are none."""
+    names = dict.fromkeys(
+        condition.condition
+        for model in part.models
+        for space in model.results.spaces.values()
+        if corruption in space.corruptions
+        for condition in space.corruptions[corruption].conditions
+        if condition.accuracy is not None
+    )
+    rows: list[TableRow] = []
+    humans: dict[str, TableRow] = {}
+    for model in part.models:
+        numbers = numbers_of(report, model)
+        for space, scores in model.results.spaces.items():
+            if corruption not in scores.corruptions or not names:
+                continue
+            conditions = scores.corruptions[corruption].conditions
+            path = (*model.path(space), "corruptions", corruption, "conditions")
+            places = {condition.condition: place for place, condition in enumerate(conditions)}
+            cells = [
+                numbers.estimate(hundredths, *path, places[name], "accuracy")
+                if name in places
+                else NOTHING
+                for name in names
+            ]
+            rows.append(TableRow((model.short, space_title(space), *cells), model=model.name))
+            sources = {one.human_source for one in conditions if one.human_source}
+            if sources:
+                known = [
+                    numbers.cell(hundredths, *path, places[name], "human_accuracy")
+                    for name in names
+                ]
+                label = f"Humans ({listed(sorted(sources))})"
+                humans[space] = TableRow((label, space_title(space), *known))
+    if not rows:
+        return None
+    columns = (*text_columns("", "Classes"), *(Column(name) for name in names))
+    caption = f"Accuracy (%) at single conditions of {corruption_title(corruption)}"
+    note = "Angles are clockwise." if any("°" in name for name in names) else ""
+    return Table(identity, caption, columns, (*rows, *humans.values()), note=note)

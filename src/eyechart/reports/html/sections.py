@@ -8,11 +8,16 @@ from markupsafe import Markup
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import NumberCell, Numbers, count, counted
-from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables
+from eyechart.reports.html.certainty import (
+    agreement_table,
+    flow_tables,
+    pair_table,
+    similar_tables,
+)
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing
 from eyechart.reports.html.embedded_images import Key
-from eyechart.reports.html.error_tables import error_tables
+from eyechart.reports.html.error_tables import condition_table, error_tables
 from eyechart.reports.html.example_strips import Strip, strip_of
 from eyechart.reports.html.html_table import Table, TableChoice
 from eyechart.reports.html.leaderboard_table import leaderboard, summary_table
@@ -35,6 +40,7 @@ class Panel:
     """One corruption: its charts and example strip. `note`: which models were trained on it.
 
     `humans`: the human reference that models are compared with; "" for no reference.
+    `conditions`: accuracy at single conditions, such as quarter turns.
     """
 
     id: str
@@ -45,6 +51,7 @@ class Panel:
     strip: Strip
     note: str
     humans: str
+    conditions: Table | None
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class PartView:
     main_charts: tuple[Chart, ...]
     verdicts: tuple[Verdict, ...]
     about_humans: str
+    flow: tuple[Table, ...]
     leaderboard: Table
     standing_charts: tuple[Chart, ...]
     panels: tuple[Panel, ...]
@@ -84,6 +92,7 @@ def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, 
         charts.take("main-score", part=index),
         tuple(verdict_on(report, part, model) for model in part.models),
         about_humans(part),
+        tuple(flow_tables(report, part, index)),
         leaderboard(report, part, index),
         charts.take("human-index", "areas", part=index, corruption=""),
         tuple(_panels(report, index, charts, images)),
@@ -112,6 +121,7 @@ def _panels(report: Report, index: int, charts: Placing, images: Mapping[Key, st
             strip_of(report, part, name, images),
             _trained_on(part, name),
             _humans(part, name),
+            condition_table(report, part, name, f"conditions-{index}-{number}"),
         )
         for number, name in enumerate(part.corruptions)
     ]

@@ -1,0 +1,1 @@
+"""Watch a running study: the status page and the metrics, both behind a password."""

@@ -1,0 +1,135 @@
+"""Pay through the platforms: plan the steps, then print them or carry them out one by one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from eyechart.core.errors import UsageError
+from eyechart.core.storage.locks import lock_file
+from eyechart.experiment.payments.ledger import Action, Ledger
+from eyechart.experiment.payments.payment_list import OUTCOMES, Payment, PayRates, find_code
+from eyechart.experiment.recruiters.api.platform_api import ApiRequest, Listing, PlatformApi
+from eyechart.experiment.recruiters.api.sending import ApiAccount, NoReply
+
+BONUS_REASON = "Thank you for finishing the study."
+
+
+@dataclass(frozen=True)
+class PayStep:
+    """One step of the payment of one participant, with the requests that it takes."""
+
+    action: Action
+    participant: str
+    requests: tuple[ApiRequest, ...]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the platform does nothing if the step is repeated."""
+        return all(request.is_repeatable for request in self.requests)
+
+
+def payment_steps(
+    api: PlatformApi, payments: Iterable[Payment], rates: PayRates
+) -> Iterator[PayStep]:
+    """Yield the steps that pay all sessions with an outcome: approval, then the bonus."""
+    for payment in payments:
+        payee = payment.payee
+        if payment.outcome not in OUTCOMES or not payee.ids:
+            continue
+        yield PayStep("approve", payee.participant, api.approve(payee))
+        if payment.outcome == "finished" and rates.bonus:
+            requests = api.bonus(payee, rates.bonus, BONUS_REASON)
+            yield PayStep("bonus", payee.participant, requests)
+
+
+def find_sessions(payments: Sequence[Payment], names: Sequence[str]) -> list[Payment]:
+    """Return the sessions with these completion codes or participant codes.
+
+    Raises:
+        UsageError: If there is no such session, or its platform ids were deleted.
+    """
+    by_participant = {payment.payee.participant: payment for payment in payments}
+    chosen = []
+    for name in names:
+        payment = find_code(payments, name) or by_participant.get(name.strip().upper())
+        if payment is None:
+            raise UsageError(f"No session has the code '{name}': nothing is sent.")
+        if not payment.payee.ids:
+            raise UsageError(f"{name} has no platform ids (any more): nothing is sent.")
+        chosen.append(payment)
+    return chosen
+
+
+def rejection_steps(
+    api: PlatformApi, payments: Iterable[Payment], reason: str
+) -> Iterator[PayStep]:
+    """Yield the steps that reject sessions; participants read the reason."""
+    if not reason.strip():
+        raise UsageError("A rejection needs a reason, which the participant reads: pass --reason.")
+    for payment in payments:
+        requests = api.reject(payment.payee, reason.strip())
+        yield PayStep("reject", payment.payee.participant, requests)
+
+
+def open_steps(ledger: Ledger, steps: Iterable[PayStep]) -> tuple[list[PayStep], list[PayStep]]:
+    """Return the steps still to do, and those whose reply was lost and that cannot be repeated."""
+    to_do: list[PayStep] = []
+    unknown: list[PayStep] = []
+    for step in steps:
+        state = ledger.state(step.action, step.participant)
+        # Whoever was rejected is not paid, and whoever was approved is not rejected.
+        other: Action = "approve" if step.action == "reject" else "reject"
+        if state == "done" or ledger.state(other, step.participant) == "done":
+            continue
+        is_lost = state == "sent" and not step.is_repeatable
+        (unknown if is_lost else to_do).append(step)
+    return to_do, unknown
+
+
+def carry_out(account: ApiAccount, ledger: Ledger, steps: Sequence[PayStep]) -> Iterator[str]:
+    """Send steps one after the other; yield a line for each.
+
+    A step that the platform rejects does not stop the others; a lost reply does.
+    """
+    # Two processes that pay at the same time would both find a step open.
+    with lock_file(ledger.path):
+        for step in open_steps(ledger, steps)[0]:
+            ledger.write(step.action, step.participant, "sent")
+            try:
+                account.send(step.requests)
+            except NoReply:
+                raise
+            except UsageError as error:
+                ledger.write(step.action, step.participant, "failed")
+                yield f"{step.action} {step.participant}: {error}"
+                continue
+            ledger.write(step.action, step.participant, "done")
+            yield f"{step.action} {step.participant}: done"
+
+
+def create_listing(
+    account: ApiAccount, ledger: Ledger, listing: Listing, currency: str, publish: bool
+) -> str:
+    """List a study on a platform, record it in the ledger, and return its id there."""
+    api = account.api
+    with lock_file(ledger.path):
+        requests = api.create(listing)
+        is_repeatable = all(request.is_repeatable for request in requests)
+        if ledger.state("create", "") == "sent" and not is_repeatable:
+            raise UsageError(
+                f"The reply to an earlier attempt was lost: check on {ledger.url} whether the study"
+                f" is listed, then remove the last line of {ledger.path.name}."
+            )
+        ledger.write("create", "", "sent")
+        try:
+            reply = account.send(requests)
+        except NoReply:
+            raise
+        except UsageError:
+            ledger.write("create", "", "failed")
+            raise
+        listing_id = api.listing_id(reply)
+        rates = {"reward": str(listing.reward), "bonus": str(listing.bonus), "currency": currency}
+        ledger.write("create", "", "done", id=listing_id, places=listing.places, **rates)
+        if publish:
+            account.send(api.publish(), listing_id)
+    return listing_id

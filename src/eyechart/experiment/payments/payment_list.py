@@ -1,0 +1,186 @@
+"""List what each session earns, from the server's own records, and verify completion codes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import ROUND_UP, Decimal
+from typing import Literal, get_args
+
+from sqlalchemy import func, select
+
+from eyechart.core.errors import UsageError
+from eyechart.experiment.recruiters import RECRUITERS
+from eyechart.experiment.recruiters.api.platform_api import Payee
+from eyechart.experiment.recruiters.recruiter import Outcome
+from eyechart.experiment.storage.database_tables import (
+    ACTIVE,
+    RESPONDED,
+    ExclusionRow,
+    IdentityRow,
+    ParticipantRow,
+    SessionRow,
+    TrialRow,
+)
+from eyechart.experiment.storage.experiment_folder import OpenStudy
+from eyechart.experiment.storage.safe_cells import safe
+from eyechart.experiment.storage.session_outcome import outcome_of
+from eyechart.experiment.storage.session_records import MAIN
+from eyechart.experiment.storage.tokens import completion_code
+from eyechart.experiment.study_config import StudyConfig
+
+OUTCOMES = get_args(Outcome)
+HEAD = (
+    "platform", "platform_id", "participant", "code", "outcome", "minutes", "amount", "currency",
+    "excluded_by",
+)  # fmt: skip
+CENT = Decimal("0.01")
+MAX_AMOUNT = 1000
+"""Maximum pay of a session; more is a mistake, such as an amount in cents."""
+
+SessionOutcome = Literal["finished", "failed", "screened-out", "active", "left"]
+"""How a session ended; "active" sessions continue, "left" ones were given up."""
+
+
+@dataclass(frozen=True)
+class PayRates:
+    """What sessions earn.
+
+    Attributes:
+        reward: For every session that reached an end, whatever its outcome.
+        bonus: In addition, for a finished session.
+        currency: Currency of both.
+    """
+
+    reward: Decimal
+    bonus: Decimal = Decimal(0)
+    currency: str = "USD"
+
+    def __post_init__(self) -> None:
+        for name, amount in (("reward", self.reward), ("bonus", self.bonus)):
+            # A NaN cannot be compared.
+            if not amount.is_finite() or not 0 <= amount <= MAX_AMOUNT:
+                raise UsageError(f"{name} must be in [0, {MAX_AMOUNT}], got {amount}.")
+
+    def amount(self, outcome: SessionOutcome) -> Decimal:
+        """Return the pay of a session with this outcome.
+
+        Example:
+            >>> rates = PayRates(Decimal("1.00"), Decimal("0.60"))
+            >>> [str(rates.amount(outcome)) for outcome in ("finished", "failed", "left")]
+            ['1.60', '1.00', '0']
+        """
+        if outcome not in OUTCOMES:
+            return Decimal(0)
+        return self.reward + (self.bonus if outcome == "finished" else 0)
+
+
+@dataclass(frozen=True)
+class Payment:
+    """A session and what it earns.
+
+    Attributes:
+        payee: The participant's pseudonym and platform ids; no ids once they were deleted.
+        code: The completion code that the participant was shown; empty before the end.
+        minutes: Time from joining to the end, or to the last request for a trial.
+        excluded_by: Quality rules that the session violates. They do not change the amount.
+    """
+
+    platform: str
+    payee: Payee = field(repr=False)
+    code: str
+    outcome: SessionOutcome
+    minutes: float
+    amount: Decimal
+    currency: str
+    excluded_by: tuple[str, ...]
+
+    @property
+    def platform_id(self) -> str:
+        """The participant's id on the platform; empty if there is none or it was deleted."""
+        return self.payee.ids.get(RECRUITERS[self.platform].person, "")
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the payment's row in the table, in the order of `HEAD`."""
+        # Platform ids come from a participant's browser: they must not become formulas.
+        return (
+            self.platform, safe(self.platform_id), self.payee.participant, self.code, self.outcome,
+            f"{self.minutes:.1f}", f"{self.amount:.2f}", safe(self.currency),
+            " ".join(self.excluded_by),
+        )  # fmt: skip
+
+
+def hourly_reward(config: StudyConfig, hourly: float) -> Decimal:
+    """Return the pay of a session of the duration that participants are told, in full cents."""
+    return (Decimal(str(hourly)) * config.minutes / 60).quantize(CENT, ROUND_UP)
+
+
+def listed_rates(listing: Mapping[str, object]) -> PayRates:
+    """Return the rates of a listing, as the ledger records it."""
+    reward, bonus = (Decimal(str(listing[name])) for name in ("reward", "bonus"))
+    return PayRates(reward, bonus, str(listing["currency"]))
+
+
+def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Payment]:
+    """Return what each session of a study earns, in order of their start."""
+    config = study.config
+    with study.database.reading() as db:
+        main = {
+            session_id: n
+            for session_id, n in db.execute(
+                select(TrialRow.session_id, func.count())
+                .where(TrialRow.state == RESPONDED, TrialRow.role.in_(MAIN))
+                .group_by(TrialRow.session_id)
+            )
+        }
+        last = {
+            session_id: moment
+            for session_id, moment in db.execute(
+                select(TrialRow.session_id, func.max(TrialRow.served_at)).group_by(
+                    TrialRow.session_id
+                )
+            )
+        }
+        excluded: dict[int, tuple[str, ...]] = {}
+        for session_id, rule in db.execute(
+            select(ExclusionRow.session_id, ExclusionRow.rule)
+            .where(ExclusionRow.version == config.rules)
+            .order_by(ExclusionRow.id)
+        ):
+            excluded[session_id] = (*excluded.get(session_id, ()), rule)
+        ids = {row.session_id: row.ids for row in db.scalars(select(IdentityRow))}
+        rows = db.execute(
+            select(SessionRow, ParticipantRow)
+            .join(ParticipantRow)
+            .where(SessionRow.study_id == study.id)
+            .order_by(SessionRow.id)
+        ).all()
+    payments = []
+    for session, participant in rows:
+        seen = last.get(session.id, session.created_at)
+        if session.state == ACTIVE:
+            is_gone = now - seen > timedelta(minutes=config.lease_minutes)
+            outcome: SessionOutcome = "left" if is_gone else "active"
+            code = ""
+        else:
+            ended = outcome_of(session.state, main.get(session.id, 0), config)
+            outcome, code = ended, completion_code(study.secret, session.id, ended)
+        until = session.finished_at or seen
+        payments.append(
+            Payment(
+                platform=participant.platform,
+                payee=Payee(participant.code, ids.get(session.id, {})),
+                code=code,
+                outcome=outcome,
+                minutes=(until - session.created_at).total_seconds() / 60,
+                amount=rates.amount(outcome),
+                currency=rates.currency,
+                excluded_by=excluded.get(session.id, ()),
+            )
+        )
+    return payments
+
+
+def find_code(payments: Iterable[Payment], code: str) -> Payment | None:
+    """Return the session with this completion code, or None if it was never given to anybody."""
+    plain = code.strip().upper()
+    return next((payment for payment in payments if payment.code and payment.code == plain), None)
