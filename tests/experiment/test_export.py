@@ -35,7 +35,11 @@ from small_models import save_images
 GOOD = Robot(right_with(attentive))
 FLAGGED = Robot(right_with(attentive), flags=[("timing", 0.08)])
 SPAMMER = Robot(always("dog"))
-SHAPE = {"qualification": 4, "catch": 4, "trials": 24, "practice": 2, "k": 5, "stimulus_ms": 200}
+SHAPE = {
+    "qualification": 4, "catch": 4, "trials": 24, "practice": 2, "k": 5, "stimulus_ms": 200,
+    "rules": 1,
+}  # fmt: skip
+"""Of version 1, as there are many; what version 2 adds is in test_tried_from_outside.py."""
 BUTTONS = ("same", "different")
 
 
@@ -298,7 +302,7 @@ def test_the_study_itself_and_another_studys_export_are_no_place_for_it(study, r
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--rules", 7], "quality rules (1), got 7"),
+        (["--rules", 7], "quality rules (1, 2), got 7"),
         (["--out", "none/there"], "No such folder"),
         (["--out", ""], "not an empty string"),
     ],
@@ -384,6 +388,16 @@ def test_a_model_is_scored_beside_the_humans_of_a_study(run, tmp_path):
     assert said.status == 0, said.err
     folder = open_study(where)
     fill(folder, [GOOD] * 110)
+    with closing(sqlite3.connect(folder.path / "responses.sqlite")) as connection, connection:
+        # each of the first five dropped a trial, which did not come back
+        connection.execute(
+            "insert into trial (public_id, session_id, number, key, role, stimulus_id, state,"
+            " served_at, expires_at, drop_reason, dropped_at) select 'd' || e.id, e.id, 500, e.id,"
+            " 'main', (select s.id from stimulus s join stimulus_image p on p.stimulus_id = s.id"
+            " where s.role = 'main' and p.delta_v > 0.2 and s.id not in (select stimulus_id from"
+            " trial t where t.session_id = e.id) limit 1), 'dropped', created_at, created_at,"
+            " 'reloaded', created_at from session e where e.id <= 5"
+        )
     assert run("experiment", "export", where).status == 0
     said = run(
         "evaluate", "small_models:thousand", "--images", home, "--testset", testset, "--humans",
@@ -400,9 +414,26 @@ def test_a_model_is_scored_beside_the_humans_of_a_study(run, tmp_path):
         assert humans["areas"]["human"] == pytest.approx(curve.area, abs=1e-9)
         assert humans["kind"] == "direct"
         assert 0 <= humans["hmri"]["value"] <= 1 and humans["mrsi"]["value"] >= 0
+    (experiment,), (human_study,) = found["humans"], found["studies"]
+    low, high = experiment["dropped_areas"]
+    sessions = table(where / "export" / "sessions.csv")
+    n_dropped = sum(int(row["dropped_trials"]) for row in sessions if row["counts"] == "1")
+    assert experiment["n_dropped"] == n_dropped > 1 and low < humans_area(own) < high
+    note = f"participants dropped {n_dropped} trials"
+    assert any(note in warning for warning in found["warnings"])
+    flow = {step["step"]: step["count"] for step in human_study["flow"]}
+    n_humans = reference.n_participants("vcr/gaussian_noise")
+    assert flow["consented"] == 110 >= flow["counted"] >= n_humans > 50
+    assert run("report", tmp_path / "out", "--out", tmp_path / "report.html").status == 0
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Flow of participants, humans" in page and note in page
     # the human curve is that of the robots, where both were observed
     start = reference.left_end("vcr/gaussian_noise")
     assert start.rate == pytest.approx(attentive(0.0), abs=0.06)
+
+
+def humans_area(corruption):
+    return corruption["accuracy"]["humans"]["areas"]["human"]
 
 
 # Same or different
@@ -421,6 +452,7 @@ def test_same_different_responses_become_judgements_that_similar_reads(run, tmp_
     out = folder.path / "export"
     assert {path.name for path in out.iterdir()} == {
         "judgements.csv", "trials.csv", "exclusions.csv", "rules.txt", "study.yaml",
+        "dropped.csv", "sessions.csv", "flow.csv", "flow.txt",
     }  # fmt: skip
     rows = table(out / "judgements.csv")
     right = query(

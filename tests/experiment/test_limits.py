@@ -18,7 +18,9 @@ JOIN = "/api/studies/small/sessions"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return make_study(tmp_path_factory.mktemp("limits") / "study", sizes=Sizes(main=20, stimuli=1))
+    return make_study(
+        tmp_path_factory.mktemp("limits") / "study", sizes=Sizes(main=20, stimuli=1), min_trials=1
+    )
 
 
 @pytest.fixture(scope="module")

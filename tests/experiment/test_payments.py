@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
     """A study of four stimuli: one finishes, one gets no trials, one fails, one is active."""
     path = tmp_path_factory.mktemp("payments") / "study"
     folder = make_study(path, sizes=Sizes(4, stimuli=1, catch=1), k=1, clean_k=1, trials=4, catch=0,
-                        practice=0, qualification=2, minutes=8, **CODES)  # fmt: skip
+                        practice=0, qualification=2, minutes=8, min_trials=1, **CODES)  # fmt: skip
     with in_process(folder) as client:
         first = Visitor(client, **worker("1")).begin()
         second = Visitor(client, **subject("2")).begin()

@@ -79,7 +79,7 @@ def make_load_study(
     **more: float,
 ) -> StudyFolder:
     """Return a study of numbered images: first those of the main part, then the others."""
-    make_study(path, NAME, Sizes(0, 0, 0, 0, 0), url=url, side=SIDE, **more)
+    make_study(path, NAME, Sizes(0, 0, 0, 0, 0), url=url, side=SIDE, **{"min_trials": 1} | more)
     for name in images.names:
         os.link(images.folder / f"{name}.png", path / "stimuli" / f"{name}.png")
     folder = open_study(path)

@@ -25,7 +25,7 @@ from eyechart.experiment.study_config import StudyConfig, config_from
 class RuleSet:
     """All rules of one version; `odd` returns the reasons why a single trial does not count.
 
-    `provisional`: names of rules that a session can satisfy again if its participant goes on.
+    `provisional`: names of rules that a session can satisfy again if it is resumed.
     """
 
     version: int
@@ -125,7 +125,7 @@ def judge_all(
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
     """Return the exclusions to store for a session that has just ended; none if it counts.
 
-    Exclusions of an inactive session that its participant has made void by going on are deleted.
+    Exclusions of an inactive session that no longer hold, because it was resumed, are deleted.
     """
     config = stored_config(db.get_one(StudyRow, session.study_id))
     provisional = find_rules(config.rules).provisional

@@ -214,7 +214,7 @@ RULES = (
     ),
 )
 PROVISIONAL = ("unchecked", "unfinished")
-"""Rules that an inactive session violates only until its participant comes back and goes on."""
+"""Rules that an inactive session violates only until its participant resumes it."""
 
 TRIALS = (
     f"A single trial does not count, whoever responded, if it is flagged {', '.join(DROPPING[:-1])}"
