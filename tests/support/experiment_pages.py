@@ -58,18 +58,26 @@ class Place:
             return db.scalar(select(func.count()).select_from(table).where(*conditions))
 
     def check(self, planned: int = PLANNED, humans: int = 1) -> None:
-        """Every response is there once, and nobody saw an image twice."""
+        """Every response is there once; an image comes again only where its trial was dropped."""
         assert self.count(TrialRow, TrialRow.state == "responded") == planned * humans
         assert self.count(TrialRow, TrialRow.state == "live") == 0
         assert self.count(ResponseRow) == planned * humans
         with self.database.reading() as db:
             rows = db.execute(
-                select(SessionRow.participant_id, StimulusImageRow.source_id)
+                select(
+                    SessionRow.participant_id,
+                    StimulusImageRow.source_id,
+                    TrialRow.stimulus_id,
+                    TrialRow.state,
+                )
                 .select_from(TrialRow)
                 .join(SessionRow)
                 .join(StimulusImageRow, StimulusImageRow.stimulus_id == TrialRow.stimulus_id)
             ).all()
-        assert len(rows) == len(set(rows))
+        responded = [row[:2] for row in rows if row.state == "responded"]
+        assert len(responded) == len(set(responded))
+        # never another version of the same image
+        assert len({row[:2] for row in rows}) == len({row[:3] for row in rows})
         assert not self.problems
 
 

@@ -91,9 +91,7 @@ def test_values_do_not_depend_on_the_batch(clean, description):
 def test_noise_and_weights_are_parameters(clean):
     clean = clean[:2]
     noisy = ec.corrupt(clean, "gaussian_noise", severity=3)
-    as_published = HumanRuler(
-        replace(HUMAN, noise_variance=VCR.noise_variance, scale_weights=())
-    )
+    as_published = HumanRuler(replace(HUMAN, noise_variance=VCR.noise_variance, scale_weights=()))
     torch.testing.assert_close(
         as_published.compare(as_published.describe(clean), noisy), ec.delta_v(clean, noisy)
     )
