@@ -25,7 +25,7 @@ ASK := $(MODELS) --images $(IMAGES) --bins 14 --min-per-bin 8 $(OPTIONS)
 # The experiment's pages, bundled from what lies in frontend/
 PAGES := src/eyechart/experiment/static/app.js
 WIRE := frontend/src/wire.ts
-PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(addprefix frontend/, \
+PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(wildcard src/eyechart/experiment/languages/*.json) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
 .PHONY: help install demo test beside validate bench leaderboard lint format browser frontend notebooks docs clean

@@ -12,6 +12,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PAGES = ("app.js", "app.css")
 STATIC = Path("src", "eyechart", "experiment", "static")
 SOURCES = ("src", "build.js", "package.json", "package-lock.json", "tsconfig.json", "NOTICES.txt")
+TEXTS = Path("src", "eyechart", "experiment", "languages")
 
 
 class PagesHook(BuildHookInterface):
@@ -42,7 +43,7 @@ def _is_current(root: Path) -> bool:
     pages = [root / STATIC / name for name in PAGES]
     if not all(page.is_file() for page in pages):
         return False
-    given = [root / "frontend" / name for name in SOURCES]
+    given = [*(root / TEXTS).glob("*.json"), *(root / "frontend" / name for name in SOURCES)]
     files = [path for each in given for path in (each, *each.rglob("*")) if path.is_file()]
     newest = max((path.stat().st_mtime for path in files), default=0.0)
     return min(page.stat().st_mtime for page in pages) >= newest

@@ -5,7 +5,9 @@ import { icon } from "./icons";
 import { placeOf } from "./keys";
 
 export interface Choice {
+  /** Its name in the data, and what participants read. */
   name: string;
+  label: string;
   /** KeyboardEvent.code of its key, and what is printed on it. */
   code: string;
   printed: string;
@@ -14,7 +16,7 @@ export interface Choice {
 /** A cell that looks like the button of a category; for previews of the grid, and feedback. */
 export function cell(choice: Choice, tag: "button" | "span" = "span"): HTMLElement {
   const key = make("kbd", {}, choice.printed);
-  const name = make("span", { class: "name" }, choice.name);
+  const name = make("span", { class: "name" }, choice.label);
   const inside = [icon(choice.name), name, key];
   if (tag === "span") return make("span", { class: "choice" }, ...inside);
   const attributes = {

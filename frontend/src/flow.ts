@@ -7,6 +7,7 @@ import { persist } from "./retry";
 import { isSuitable, isTouchOnly, phone, preview, rejected } from "./screens/arrival";
 import { anotherTab } from "./screens/end";
 import { show, type Steps, type World } from "./steps";
+import { text } from "./texts";
 import type { StudyInfo } from "./wire";
 
 /** All steps of a visit. */
@@ -16,7 +17,8 @@ export async function* visit(world: World): Steps<void> {
     document.title = study.title;
     if (!isSuitable()) yield show(phone(isTouchOnly()));
     if (world.who.preview) {
-      yield show(preview(study, RECRUITERS[world.who.platform].previewNote ?? ""));
+      const { previewNote } = RECRUITERS[world.who.platform];
+      yield show(preview(study, previewNote ? text(previewNote) : ""));
       return;
     }
     yield* new Participation(world, study).steps();

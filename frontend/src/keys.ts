@@ -2,6 +2,7 @@
 // layout; their labels come from the browser if it provides them.
 
 import type { Choice } from "./choices";
+import { text, type TextKey } from "./texts";
 import type { StudyInfo } from "./wire";
 
 /** Codes of the 4 × 4 block of keys, in the order of the grid's cells, column by column. */
@@ -61,6 +62,6 @@ export async function choicesOf(study: StudyInfo): Promise<Choice[]> {
   const printed = await printedKeys();
   return study.choices.map((name, place) => {
     const code = codes[place] ?? "";
-    return { name, code, printed: printed(code) };
+    return { name, label: text(`category.${name}` as TextKey), code, printed: printed(code) };
   });
 }

@@ -14,12 +14,13 @@ import type { Page } from "./plugins/screen";
 import { ResponseQueue } from "./queue";
 import { RECRUITERS } from "./recruiters";
 import { pause } from "./retry";
-import { consent, rejected } from "./screens/arrival";
+import { consent, declined, eyesight, eyesightOf, rejected } from "./screens/arrival";
 import { beforeMain, beforeTest, goOn, instructions, rest } from "./screens/begin";
 import { anotherTab, debrief, failed } from "./screens/end";
 import { feedback } from "./screens/feedback";
 import type { Session } from "./session";
 import { show, type Step, type Steps, type World } from "./steps";
+import { text } from "./texts";
 import type { ResponseBody, SessionState, StudyInfo, TrialInfo } from "./wire";
 
 const USUAL = 1000 / 60;
@@ -63,21 +64,33 @@ export class Participation {
         yield show(rejected("full"));
         return;
       }
-      yield show(consent(this.study));
-      await this.session.join();
+      await this.session.checkArrival();
+      yield* this.agreed();
+      const { action } = this.study.survey === "eyesight" ? yield show(eyesight()) : {};
+      await this.session.join(eyesightOf(action));
       state = await this.resume();
       if (!state) throw new Error("a new token is void");
     }
     if (state.state === "active") {
       this.choices = await choicesOf(this.study);
-      yield* this.ready(isFresh(state) ? instructions(this.study, this.choices) : goOn(state));
+      yield* this.ready(isFresh(state) ? instructions(this.study, this.choices, state) : goOn(state));
       state = await this.claim();
       state = yield* this.work(state);
     }
     // No warning on leaving: the code is copied, and the link back opens another page.
     if (document.fullscreenElement) await document.exitFullscreen().catch(() => undefined);
     const last = state.state === "failed" ? failed : debrief;
-    yield show(last(this.study, state, RECRUITERS[this.world.who.platform].back ?? ""));
+    const { back } = RECRUITERS[this.world.who.platform];
+    yield show(last(this.study, state, back ? text(back) : ""));
+  }
+
+  /** The consent, until the participant has agreed to it. */
+  private async *agreed(): Steps<void> {
+    for (;;) {
+      const { action } = yield show(consent(this.study));
+      if (action === "agree") return;
+      yield show(declined());
+    }
   }
 
   /** Return the participant's progress; null without consent, or if it must be given again. */
@@ -122,7 +135,7 @@ export class Participation {
         if (next === "failed" || next === "done") return await this.session.state();
         if (last !== next.trial.phase) yield* this.between(last, next.trial.phase);
         last = next.trial.phase;
-        if (this.world.interrupted) yield* this.ready(goOn(state, "The connection is back"));
+        if (this.world.interrupted) yield* this.ready(goOn(state, text("continue.connected")));
         await this.calm();
         const { outcome } = yield this.trial(next);
         if (outcome) state = yield* this.handle(next.trial, outcome, state);
@@ -138,7 +151,7 @@ export class Participation {
         this.feed.reset();
         state = await this.claim();
         if (state.state !== "active") return state;
-        yield* this.ready(goOn(state, "Continuing here"));
+        yield* this.ready(goOn(state, text("continue.here")));
         last = phaseOf(state);
       }
     }

@@ -6,6 +6,8 @@ import type { Arrival } from "./recruit";
 import { persist, type Connection } from "./retry";
 import type {
   Acknowledgement,
+  ArrivalRequest,
+  Eyesight,
   JoinReply,
   JoinRequest,
   ResponseBody,
@@ -44,24 +46,33 @@ export class Session {
   }
 
   /** Give consent and join, or rejoin; errors (preview, full, closed) are thrown. */
-  async join(): Promise<void> {
+  async join(eyesight: Eyesight | null = null): Promise<void> {
     const body: JoinRequest = {
       platform: this.who.platform,
       ids: this.who.ids,
       consent: true,
+      eyesight,
       screen: {
         width: screen.width,
         height: screen.height,
         ratio: devicePixelRatio,
       },
     };
-    const path = `/api/studies/${encodeURIComponent(this.who.study)}/sessions`;
-    const joined = await persist(async () => {
-      const response = await send({ method: "POST", path, body });
-      return (await response.json()) as JoinReply;
-    }, this.connection);
+    const response = await this.post("sessions", body);
+    const joined = (await response.json()) as JoinReply;
     this.token = joined.token;
     this.shelf.setItem(this.key, joined.token);
+  }
+
+  /** Check the ids in the address before consent is asked for; errors are thrown. */
+  async checkArrival(): Promise<void> {
+    const body: ArrivalRequest = { platform: this.who.platform, ids: this.who.ids };
+    await this.post("arrivals", body);
+  }
+
+  private post(what: string, body: unknown): Promise<Response> {
+    const path = `/api/studies/${encodeURIComponent(this.who.study)}/${what}`;
+    return persist(() => send({ method: "POST", path, body }), this.connection);
   }
 
   /** Make this tab the current one; live trials of other tabs are dropped. */

@@ -4,6 +4,7 @@
 import type { World } from "./steps";
 import { make } from "./dom";
 import { note, sheet } from "./screens/layout";
+import { text } from "./texts";
 
 const UNNOTICED = 600;
 const GRAY = ["trial", "feedback"];
@@ -30,15 +31,13 @@ export function waiting(display: HTMLElement, world: World, root: HTMLElement): 
 }
 
 function patience(): HTMLElement {
-  return make("p", { class: "patience", role: "status" }, "One moment …");
+  return make("p", { class: "patience", role: "status" }, text("waiting.patience"));
 }
 
 function offline(): HTMLElement {
-  const page = sheet("The connection is lost", [
-    note(
-      "Nothing is lost: your responses are kept here. This page keeps trying, and the study continues as soon as the server can be reached again.",
-    ),
-    note("You do not need to do anything. If this takes long, check whether this computer is online."),
+  const page = sheet(text("waiting.lost"), [
+    note(text("waiting.kept")),
+    note(text("waiting.check")),
   ]);
   page.setAttribute("role", "status");
   return page;

@@ -7,6 +7,12 @@ export interface Acknowledgement {
   state: SessionState;
 }
 
+/** An arriving participant: the recruiter, and its ids from the URL. */
+export interface ArrivalRequest {
+  platform: Platform;
+  ids: Record<string, string>;
+}
+
 /** How a participant returns: `action` and `fields` describe a form, `url` a redirect. */
 export interface Completion {
   way: "code" | "form" | "redirect";
@@ -15,6 +21,8 @@ export interface Completion {
   url: string;
   fields: Record<string, string>;
 }
+
+export type Eyesight = "normal" | "corrected" | "impaired" | "undisclosed";
 
 /** Feedback on a practice trial: whether the response was correct, and the correct response. */
 export interface Feedback {
@@ -31,11 +39,12 @@ export interface JoinReply {
   state: string;
 }
 
-/** A request to join, with the participant's consent and the platform's ids from the URL. */
+/** A request to join, with the participant's consent and the answer about eyesight, if any. */
 export interface JoinRequest {
   platform: Platform;
   ids: Record<string, string>;
   consent: true;
+  eyesight?: Eyesight | null;
   screen?: ScreenSize;
 }
 
@@ -109,8 +118,11 @@ export interface StudyInfo {
   title: string;
   kind: "categorise" | "same-different";
   consent: string;
+  institution: string;
+  approval: string;
   contact: string;
   payment: string;
+  survey: "none" | "eyesight";
   minutes: number;
   counts: PartCounts;
   block: number;

@@ -29,6 +29,7 @@ OPEN = [
     ("GET", "/s/{name}"),
     ("GET", "/assets/{file}"),
     ("GET", "/api/studies/{name}"),
+    ("POST", "/api/studies/{name}/arrivals"),
     ("POST", "/api/studies/{name}/sessions"),
 ]
 SIGNED = [

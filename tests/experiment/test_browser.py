@@ -1,22 +1,19 @@
 """The experiment in a real browser, from consent to the way back, whatever happens in between."""
 
 from collections import Counter
-from contextlib import contextmanager
 from time import monotonic
-from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import func, select, update
 
 from browser import AXE, SCREENSHOTS, launched, skip_without_browser, violations
-from experiment_studies import Sizes, make_study
 from mturk_stub import mechanical_turk
 
 skip_without_browser()
 
+from experiment_pages import PLANNED, SURE, new_page, place  # noqa: E402
 from eyechart.experiment.server.routes import is_built  # noqa: E402
-from eyechart.experiment.simulate.browser_robots import LOOK, serving, take_part  # noqa: E402
-from eyechart.experiment.simulate.psychometric import Psychometric  # noqa: E402
+from eyechart.experiment.simulate.browser_robots import LOOK  # noqa: E402
 from eyechart.experiment.simulate.robots import Robot  # noqa: E402
 from eyechart.experiment.storage.database_tables import (  # noqa: E402
     ParticipantRow,
@@ -27,18 +24,12 @@ from eyechart.experiment.storage.database_tables import (  # noqa: E402
     StudyRow,
     TrialRow,
 )
-from eyechart.experiment.storage.experiment_folder import connect_study  # noqa: E402
+from eyechart.experiment.storage.withdrawal import withdraw  # noqa: E402
 
 if not is_built():
     pytest.skip("no pages: run make frontend", allow_module_level=True)
 
-QUICK = {
-    "practice": 1, "qualification": 1, "catch": 1, "trials": 4, "block": 3, "side": 64, "k": 50,
-    "fixation_ms": 60, "stimulus_ms": 100, "mask_ms": 60, "response_ms": 0, "show_ms": 0,
-}  # fmt: skip
-PLANNED = 7
 KINDS = ["categorise", pytest.param("same-different", marks=pytest.mark.slow)]
-SURE = Psychometric(middle=2.0, lapse=0.0, tell=1.0)
 TURK = {"assignmentId": "A1", "hitId": "H1", "workerId": "W1"}
 PROLIFIC = {"PROLIFIC_PID": "p1", "STUDY_ID": "s1", "SESSION_ID": "x1"}
 
@@ -49,74 +40,6 @@ def browser():
         yield one
 
 
-class Place:
-    """A study that is served, with what the tests look at."""
-
-    def __init__(self, study, base):
-        self.study, self.base = study, base
-        self.folder, self.database = study.folder, study.database
-        self.problems = []
-
-    def address(self, **ids):
-        return f"{self.base}/s/{self.folder.config.name}" + (f"?{urlencode(ids)}" if ids else "")
-
-    def watch(self, page):
-        """Note whatever goes wrong in a page; the policy's rejections are errors of the console."""
-        page.set_default_timeout(20_000)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on(
-            "console",
-            lambda said: self.problems.append(said.text) if is_problem(said) else None,
-        )
-        return page
-
-    def go(self, page, robot=None, **more):
-        robot = robot or Robot("attentive", (1,), SURE)
-        return take_part(page, robot, self.study, **more)
-
-    def count(self, table, *conditions):
-        with self.database.reading() as db:
-            return db.scalar(select(func.count()).select_from(table).where(*conditions))
-
-    def check(self, planned=PLANNED, humans=1):
-        """Every response is there once, and nobody saw an image twice."""
-        assert self.count(TrialRow, TrialRow.state == "responded") == planned * humans
-        assert self.count(TrialRow, TrialRow.state == "live") == 0
-        assert self.count(ResponseRow) == planned * humans
-        with self.database.reading() as db:
-            rows = db.execute(
-                select(SessionRow.participant_id, StimulusImageRow.source_id)
-                .select_from(TrialRow)
-                .join(SessionRow)
-                .join(StimulusImageRow, StimulusImageRow.stimulus_id == TrialRow.stimulus_id)
-            ).all()
-        assert len(rows) == len(set(rows))
-        assert not self.problems
-
-
-def is_problem(said):
-    # a reply that is lost or rejected is noted by the browser itself
-    return said.type in ("error", "warning") and "Failed to load resource" not in said.text
-
-
-@contextmanager
-def place(tmp_path, more_hosts=(), **config):
-    # every reload gives up what was fetched ahead, so there must be plenty
-    sizes = Sizes(main=60, stimuli=1, practice=24, qualification=24, catch=24)
-    folder = make_study(tmp_path / "study", sizes=sizes, **(QUICK | config))
-    with connect_study(folder) as study, serving(folder, more_hosts=more_hosts) as base:
-        yield Place(study, base)
-
-
-@contextmanager
-def new_page(browser, where, **settings):
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
-    try:
-        yield where.watch(context.new_page())
-    finally:
-        context.close()
-
-
 @pytest.mark.parametrize("kind", ["categorise", "same-different"])
 def test_a_plain_link_leads_from_consent_to_a_code(browser, tmp_path, kind):
     with place(tmp_path, kind=kind) as here, new_page(browser, here) as page:
@@ -124,13 +47,16 @@ def test_a_plain_link_leads_from_consent_to_a_code(browser, tmp_path, kind):
         assert here.go(page) == "debrief"
         with here.database.reading() as db:
             person = db.scalar(select(ParticipantRow))
-        assert page.locator("[data-code='completion']").inner_text().strip()
-        assert person.code in page.inner_text("body")
+        # one code and not two similar ones: it says who it was as well
+        (code,) = page.locator("[data-code]").all_inner_texts()
+        assert person.code not in page.inner_text("body")
         here.check()
         # whoever comes again sees the end again
         page.reload()
         page.wait_for_selector("[data-screen='debrief']")
         here.check()
+        assert withdraw(here.database, here.folder.secret, code.strip()) == PLANNED
+        assert here.count(ParticipantRow) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -171,8 +97,7 @@ def test_a_preview_shows_what_awaits_and_creates_nothing(browser, tmp_path):
 def test_a_form_may_not_go_to_any_other_host(browser, tmp_path):
     with place(tmp_path) as here, new_page(browser, here) as page:
         page.goto(here.address(**TURK, turkSubmitTo="https://evil.example"))
-        page.locator("[data-action='agree']").click()
-        page.wait_for_function("document.querySelector('[data-screen=consent]') === null")
+        page.wait_for_selector("[data-screen='bad-link']")
         assert here.count(ParticipantRow) == 0
 
 

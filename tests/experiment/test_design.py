@@ -1,5 +1,6 @@
 """What a study shows to whom and what it takes: designs, pairs and budgets, without images."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -375,6 +376,37 @@ def test_a_participant_who_would_run_out_of_images_is_foreseen():
         design_pairs(
             group_by_source(rows), [Question("blur", "noise")], 60, config, seed=0, catch_pool=None
         )
+
+
+@pytest.mark.parametrize("count", [40, 60, 90])
+def test_whoever_follows_the_advice_gets_a_study(count):
+    sources, trials = group_by_source(test_set(count)), 100
+    advised = []
+
+    def design():
+        config = changed(PAIRS, trials=trials)
+        return design_pairs(sources, [Question("blur", "fog")], 20, config, seed=0, catch_pool=None)
+
+    while True:
+        try:
+            design()
+            break
+        except UsageError as error:
+            assert "--per-pair" not in str(error)
+            trials = int(re.search(r"lower --trials to (?:at most )?(\d+)", str(error))[1])
+            advised.append(trials)
+    # first how many there are images for, then how many one participant can have
+    assert advised == sorted(advised, reverse=True) and 1 <= len(advised) <= 2
+
+
+def test_lowering_the_number_of_trials_is_not_advised_where_it_cannot_help():
+    with pytest.raises(
+        UsageError, match=r"lower --practice, --qualification, --catch and --trials"
+    ):
+        design_pairs(
+            group_by_source(test_set(20)), [Question("blur", "fog")], 20, PAIRS, seed=0,
+            catch_pool=None,
+        )  # fmt: skip
 
 
 @given(st.integers(2, 9), st.integers(1, 12), st.integers(0, 1000))

@@ -131,7 +131,7 @@ def test_exclusions_say_who_by_which_rule_and_figure(study):
     copy = (study.path / "export" / "study.yaml").read_text("utf-8")
     # all of it but the codes by which participants are paid
     assert "CDONE" not in copy and "CFAIL" not in copy
-    codes = {"prolific_code": "", "prolific_failed": ""}
+    codes = dict.fromkeys(study.config.recruiter_settings, "")
     assert yaml.safe_load(copy) == study.config.plain() | codes
 
 

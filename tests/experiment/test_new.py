@@ -162,7 +162,7 @@ def test_participants_are_told_how_long_it_takes(make, tmp_path):
     config = open_study(tmp_path / "study").config
     # 90 s of reading, 32 trials of 2.2 s, 4 s of feedback
     assert config.minutes == 3
-    assert "about 3\nminutes" in config.consent and "{" not in config.consent
+    assert "about 3 minutes" in config.consent and "{" not in config.consent
     (tmp_path / "consent.txt").write_text("Takes {minutes} minutes. {Braces} stay.\n")
     (tmp_path / "own.yaml").write_text("minutes: 12\nblock: 9\npass_share: 0.5\nk: 2\n")
     given = ("--consent", tmp_path / "consent.txt", "--settings", tmp_path / "own.yaml", "--k", 4)

@@ -25,9 +25,10 @@ from experiment_postgres import postgresql
 from experiment_studies import Visitor, in_process, make_study
 from eyechart.experiment.export.study_export import export
 from eyechart.experiment.export.study_status import read_status
+from eyechart.experiment.languages import read_texts
 from eyechart.experiment.storage.database import MIGRATIONS, open_database
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
-from eyechart.experiment.study_config import CONSENT, TITLES, current_words, read_config
+from eyechart.experiment.study_config import current_words, read_config
 from eyechart.humans.human_responses import read_responses
 
 DATA = Path(__file__).parent / "version1"
@@ -36,6 +37,7 @@ FORMER_COLUMNS = {
     "picture": "image", "picture_left": "image_left", "picture_right": "image_right",
     "said": "response", "answer": "response", "clean_answer": "clean_response",
 }  # fmt: skip
+ADDED_COLUMNS = ("eyesight",)
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +96,13 @@ def fill_database(url, migrations):
 
 
 def read_csv(path):
-    """Return the columns' current names and the rows."""
+    """Return the current names of the columns that version 1 had, and the rows."""
     with path.open(encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
-    return [FORMER_COLUMNS.get(name, name) for name in head], rows
+        rows = list(csv.DictReader(file))
+    for column in ADDED_COLUMNS:
+        # Nobody was asked in version 1.
+        assert all(row.pop(column, "") == "" for row in rows)
+    return [FORMER_COLUMNS.get(name, name) for name in rows[0]], [[*row.values()] for row in rows]
 
 
 def rows_of(folder, query):
@@ -226,6 +231,8 @@ def test_a_study_of_version_1_is_served(studies, name):
 
 def test_default_texts_of_version_1_are_recognized():
     former = read_config(DATA / "seen" / "study.yaml").consent
-    assert current_words(CONSENT) != " ".join(former.split())
-    assert current_words(CONSENT) == current_words(former)
-    assert current_words("What is in the picture?") == TITLES["categorise"]
+    texts = read_texts("en")
+    consent = texts["study.consent.categorise"].replace("{minutes}", "8")
+    assert current_words(consent) != " ".join(former.split())
+    assert current_words(consent) == current_words(former.replace("{minutes}", "8"))
+    assert current_words("What is in the picture?") == texts["study.title.categorise"]

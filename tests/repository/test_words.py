@@ -104,7 +104,7 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
         text = CODE.sub(blank, text)
     elif path.suffix == ".html":
         text = JINJA.sub(blank, text)
-    # Markdown, templates, style sheets (with names of classes) and YAML
+    # Markdown, templates, style sheets (with names of classes), YAML and JSON
     yield from enumerate(text.splitlines(), start=1)
 
 
@@ -137,7 +137,7 @@ def other_files() -> list[Path]:
         ROOT: ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/notebooks/*.ipynb"),
         ROOT / "frontend" / "src": ("**/*.ts", "**/*.css"),
         SOURCE / "reports" / "html" / "templates": ("*.html", "*.css", "*.js"),
-        SOURCE: ("experiment/pages/*.html", "**/*.yaml"),
+        SOURCE: ("experiment/pages/*.html", "experiment/languages/en.json", "**/*.yaml"),
     }
     found = (path for root, globs in patterns.items() for glob in globs for path in root.glob(glob))
     stored = {SOURCE / name for name in STORED}
@@ -152,7 +152,7 @@ def test_other_files_use_the_words_of_the_field(path):
 
 def test_files_of_every_type_are_looked_at():
     endings = Counter(path.suffix for path in other_files())
-    assert {".md", ".ipynb", ".html", ".css", ".js", ".ts", ".yaml"} == set(endings)
+    assert {".md", ".ipynb", ".html", ".css", ".js", ".json", ".ts", ".yaml"} == set(endings)
     assert endings[".ts"] > 30 and endings[".html"] > 5
 
 

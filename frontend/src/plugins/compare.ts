@@ -6,6 +6,7 @@ import { Choices, type Choice } from "../choices";
 import { make } from "../dom";
 import { Easel } from "../easel";
 import { afterPaint, PhaseClock, type Phase } from "../frames";
+import { text } from "../texts";
 import { Watch } from "../watch";
 import { settled, stampsOf, type Outcome } from "./outcome";
 
@@ -19,7 +20,6 @@ const info = {
     images: { type: ParameterType.FUNCTION, default: undefined },
     /** The two choices with their keys. */
     choices: { type: ParameterType.OBJECT, array: true, default: undefined },
-    question: { type: ParameterType.STRING, default: "Were these two changed in the same way?" },
     /** Width and height of an image in pixels. */
     side: { type: ParameterType.INT, default: 224 },
     fixation_ms: { type: ParameterType.FLOAT, default: undefined },
@@ -56,8 +56,8 @@ class Stage {
   constructor(
     readonly side: number,
     readonly choices: readonly Choice[],
-    question: string,
   ) {
+    const question = text("compare.question");
     this.easel = new Easel(side, 2, Math.round(side / 7));
     const root = make("div", { class: "pair", role: "group", "aria-label": question });
     this.buttons = new Choices(root, choices, twoButton);
@@ -67,7 +67,6 @@ class Stage {
 
 /** A large button with its key. */
 export function twoButton(choice: Choice): HTMLElement {
-  const text = choice.name.charAt(0).toUpperCase() + choice.name.slice(1);
   const attributes = {
     type: "button",
     class: "choice two",
@@ -75,7 +74,7 @@ export function twoButton(choice: Choice): HTMLElement {
     "aria-keyshortcuts": choice.printed,
     "aria-pressed": "false",
   };
-  const name = make("span", { class: "name" }, text);
+  const name = make("span", { class: "name" }, choice.label);
   return make("button", attributes, name, make("kbd", {}, choice.printed));
 }
 
@@ -83,7 +82,7 @@ let stage: Stage | null = null;
 
 function stageFor(trial: Given): Stage {
   if (stage?.side !== trial.side) {
-    stage = new Stage(trial.side, trial.choices as Choice[], trial.question);
+    stage = new Stage(trial.side, trial.choices as Choice[]);
   }
   return stage;
 }

@@ -6,6 +6,7 @@ import { cell, Choices, type Choice } from "../choices";
 import { make } from "../dom";
 import { Easel } from "../easel";
 import { afterPaint, PhaseClock, type Phase } from "../frames";
+import { text } from "../texts";
 import { Watch } from "../watch";
 import { settled, stampsOf, type Outcome } from "./outcome";
 
@@ -59,7 +60,7 @@ class Stage {
     readonly choices: readonly Choice[],
   ) {
     this.easel = new Easel(side);
-    const root = make("div", { class: "grid", role: "group", "aria-label": "What was it?" });
+    const root = make("div", { class: "grid", role: "group", "aria-label": text("grid.question") });
     this.grid = new Choices(root, choices, (choice) => cell(choice, "button"));
     this.root.append(this.easel.canvas, root);
   }

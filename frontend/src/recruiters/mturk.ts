@@ -5,6 +5,6 @@ import type { Recruiter } from "./recruiter";
 export const mturk: Recruiter = {
   errand: "assignmentId",
   isPreview: (ids) => ids["assignmentId"] === "ASSIGNMENT_ID_NOT_AVAILABLE",
-  previewNote: "This is a preview. Accept the HIT first; then you can begin.",
-  back: "Submit to Mechanical Turk",
+  previewNote: "preview.mturk",
+  back: "back.mturk",
 };

@@ -4,5 +4,5 @@ import type { Recruiter } from "./recruiter";
 
 export const prolific: Recruiter = {
   errand: "SESSION_ID",
-  back: "Go back to Prolific",
+  back: "back.prolific",
 };

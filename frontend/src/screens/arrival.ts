@@ -1,24 +1,31 @@
-// Pages before a session begins: consent, and reasons why one cannot begin.
+// Pages before a session begins: consent, eyesight, and reasons why one cannot begin.
 
 import { button, make, paragraphs } from "../dom";
 import type { Page } from "../plugins/screen";
+import { text, type TextKey } from "../texts";
 import { lastPage, note, page, sheet } from "./layout";
-import type { StudyInfo } from "../wire";
+import type { Eyesight, StudyInfo } from "../wire";
 
 /** Minimum width of the window in which the grid is easy to read, in CSS pixels. */
 export const NARROWEST = 1024;
 
+/** The same in a window of which the participant has enlarged the content, to 200 % at most. */
+const NARROWEST_ENLARGED = 600;
+
 function facts(study: StudyInfo): HTMLElement {
   const { practice, qualification, trials } = study.counts;
+  const shown = study.kind === "categorise" ? text("fact.images") : text("fact.pairs");
   const rows: [string, string][] = [
-    ["Time", `about ${study.minutes} minutes`],
-    [study.kind === "categorise" ? "Images" : "Pairs", `${practice + qualification + trials}`],
+    [text("fact.time"), text("fact.time.value", { minutes: study.minutes })],
+    [shown, `${practice + qualification + trials}`],
+    [text("fact.payment"), study.payment],
+    [text("fact.institution"), study.institution],
+    [text("fact.approval"), study.approval],
+    [text("fact.contact"), study.contact],
   ];
-  if (study.payment) rows.push(["Payment", study.payment]);
-  if (study.contact) rows.push(["Contact", study.contact]);
-  const list = rows.map(([name, value]) =>
-    make("div", {}, make("dt", {}, name), make("dd", {}, value)),
-  );
+  const list = rows
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
   return make("dl", { class: "facts" }, ...list);
 }
 
@@ -29,11 +36,45 @@ export function consent(study: StudyInfo): Page {
       [
         facts(study),
         make("div", { class: "prose" }, ...paragraphs(study.consent)),
-        make("p", { class: "small" }, "By pressing the button you agree to this."),
+        make("p", { class: "small" }, text("consent.note")),
       ],
-      [button("agree", "I agree and want to take part")],
+      [
+        button("agree", text("consent.agree")),
+        button("decline", text("consent.decline"), "secondary"),
+      ],
     ),
   );
+}
+
+/** Nothing has been sent to the server when this page is shown. */
+export function declined(): Page {
+  return page("declined", () =>
+    sheet(
+      text("declined.heading"),
+      [note(text("declined.text")), note(text("rejected.site")), note(text("declined.back"))],
+      [button("reconsider", text("declined.again"), "secondary")],
+    ),
+  );
+}
+
+const EYESIGHTS: readonly Eyesight[] = ["normal", "corrected", "impaired", "undisclosed"];
+
+/** Ends with the action `eyesight-ANSWER`. */
+export function eyesight(): Page {
+  const answers = EYESIGHTS.map((name) =>
+    button(`eyesight-${name}`, text(`eyesight.${name}`), "secondary"),
+  );
+  return page("eyesight", () =>
+    sheet(text("eyesight.heading"), [
+      note(text("eyesight.text")),
+      make("div", { class: "answers" }, ...answers),
+    ]),
+  );
+}
+
+/** Return the answer that an action of the page `eyesight` gives. */
+export function eyesightOf(action: string | undefined): Eyesight | null {
+  return EYESIGHTS.find((name) => action === `eyesight-${name}`) ?? null;
 }
 
 export function preview(study: StudyInfo, notice: string): Page {
@@ -58,12 +99,9 @@ export function phone(touch: boolean): Page {
       };
       window.addEventListener("resize", look);
       const why = touch
-        ? "The images are shown for a fraction of a second and you respond with keys or a mouse, so you need a computer with a keyboard."
-        : `The window must be at least ${NARROWEST} pixels wide, but this one is ${innerWidth} pixels wide. Make it wider if you can; the study then continues here.`;
-      return sheet("Please use a larger screen", [
-        note(why),
-        note("If this is a phone or a tablet, open the same link on a computer. Thank you!"),
-      ]);
+        ? text("phone.touch")
+        : text("phone.narrow", { least: `${NARROWEST}`, width: `${innerWidth}` });
+      return sheet(text("phone.heading"), [note(why), note(text("phone.elsewhere"))]);
     },
   };
 }
@@ -74,56 +112,28 @@ export function isTouchOnly(): boolean {
 }
 
 export function isSuitable(): boolean {
-  return innerWidth >= NARROWEST && !isTouchOnly();
+  // Enlarging the content makes the inner width smaller, and leaves the outer one as it is.
+  const isWide = innerWidth >= NARROWEST;
+  const isEnlarged = outerWidth >= NARROWEST && innerWidth >= NARROWEST_ENLARGED;
+  return (isWide || isEnlarged) && !isTouchOnly();
 }
 
 export function rejected(code: string): Page {
-  const [screen, heading, text] = REJECTIONS[code] ?? REJECTIONS["problem"]!;
-  return lastPage(screen, () => sheet(heading, text.map(note)));
+  const screen = SCREENS[code] ?? "problem";
+  return lastPage(screen, () =>
+    sheet(text(`rejected.${screen}.heading` as TextKey), [
+      note(text(`rejected.${screen}.text` as TextKey)),
+      RETURNED.includes(screen) ? note(text("rejected.site")) : null,
+    ]),
+  );
 }
 
-const REJECTIONS: Record<string, [string, string, string[]]> = {
-  full: [
-    "full",
-    "No more responses are needed",
-    [
-      "Thank you for coming. The study does not need more participants at the moment, so there is nothing left to do here.",
-      "If you came from a recruiting site, please return the task there; this has no disadvantage for you.",
-    ],
-  ],
-  again: [
-    "again",
-    "You have taken part in this study before",
-    [
-      "Thank you for coming back. Everybody can take part only once, so there is nothing left to do here.",
-      "If you came from a recruiting site, please return the task there; this has no disadvantage for you.",
-    ],
-  ],
-  closed: [
-    "closed",
-    "This study is closed",
-    [
-      "Thank you for coming. At the moment nobody new can take part.",
-      "If you came from a recruiting site, please return the task there; this has no disadvantage for you.",
-    ],
-  ],
-  no_study: [
-    "unknown",
-    "There is no such study here",
-    ["Please check the link that brought you here: its last characters may be missing."],
-  ],
-  bad_request: [
-    "bad-link",
-    "This link does not work",
-    [
-      "The address that brought you here is incomplete. Please open the study again from the page that offered it.",
-    ],
-  ],
-  problem: [
-    "problem",
-    "Something went wrong",
-    [
-      "Your responses so far are safe. Please reload this page in a moment; you will continue where you were.",
-    ],
-  ],
+/** The screen for a code of the server, and those after which a task is given back. */
+const SCREENS: Record<string, string> = {
+  full: "full",
+  again: "again",
+  closed: "closed",
+  no_study: "unknown",
+  bad_request: "bad-link",
 };
+const RETURNED = ["full", "again", "closed"];

@@ -4,18 +4,21 @@ import { cell, type Choice } from "../choices";
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
 import { fieldSize, grayBytes, pinkFields } from "../noise";
-import { note, page, sheet } from "./layout";
+import { counted, listed, text } from "../texts";
+import { codeBox, note, page, sheet } from "./layout";
 import type { SessionState, StudyInfo } from "../wire";
 
 /** Buttons that start in full screen, if available, and in the window. */
-function starters(text: string): HTMLElement[] {
-  if (!document.fullscreenEnabled || document.fullscreenElement) return [button("start", text)];
-  const full = button("start-full", `${text} in full screen`);
+function starters(what: "start" | "continue"): HTMLElement[] {
+  if (!document.fullscreenEnabled || document.fullscreenElement) {
+    return [button(what, text(`${what}.plain`))];
+  }
+  const full = button("start-full", text(`${what}.full`));
   // Here and not later: a browser allows it only in response to a click.
   full.addEventListener("click", () => {
     document.documentElement.requestFullscreen().catch(() => undefined);
   });
-  return [full, button("start", `${text} in this window`, "secondary")];
+  return [full, button(what, text(`${what}.window`), "secondary")];
 }
 
 function noisePatch(): HTMLCanvasElement {
@@ -32,48 +35,64 @@ function noisePatch(): HTMLCanvasElement {
 function steps(choices: readonly Choice[]): HTMLElement {
   const grid = make("span", { class: "tiny" }, ...choices.map(() => make("i")));
   const panels: [Node, string][] = [
-    [make("span", { class: "square" }), "A square: look at it"],
-    [make("span", { class: "scene" }), "An image, very briefly"],
-    [noisePatch(), "Noise: ignore it"],
-    [grid, "Choose what it was"],
+    [make("span", { class: "square" }), text("instructions.step.fixation")],
+    [make("span", { class: "scene" }), text("instructions.step.image")],
+    [noisePatch(), text("instructions.step.mask")],
+    [grid, text("instructions.step.response")],
   ];
-  const items = panels.map(([panel, text]) =>
-    make("li", {}, make("span", { class: "panel", "aria-hidden": "true" }, panel), text),
+  const items = panels.map(([panel, words]) =>
+    make("li", {}, make("span", { class: "panel", "aria-hidden": "true" }, panel), words),
   );
   return make("ol", { class: "steps" }, ...items);
 }
 
 function responseTime(study: StudyInfo): string {
   const ms = study.timing.response_ms;
-  if (ms === 0) return "Take the time you need, but do not think for long.";
-  return `You have ${(ms / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} seconds; if you press more than one, the last one counts.`;
+  if (ms === 0) return text("instructions.no-limit");
+  return text("instructions.limit", { seconds: ms / 1000 });
 }
 
 function parts(study: StudyInfo): string {
   const { practice, qualification, trials } = study.counts;
   const counts = [];
-  if (practice > 0) counts.push(`${practice} for practice, with the correct response shown each time`);
-  if (qualification > 0) counts.push(`${qualification} as a short test`);
-  counts.push(`${trials} in the main part`);
-  const last = counts.pop();
-  return counts.length > 0 ? `There are ${counts.join(", ")}, and ${last}.` : `There are ${last}.`;
+  if (practice > 0) counts.push(counted("instructions.practice", practice));
+  if (qualification > 0) counts.push(counted("instructions.qualification", qualification));
+  counts.push(counted("instructions.main", trials));
+  return text("instructions.parts", { parts: listed(counts) });
 }
 
-export function instructions(study: StudyInfo, choices: readonly Choice[]): Page {
-  return page("instructions", () =>
-    study.kind === "categorise" ? flashSheet(study, choices) : compareSheet(study, choices),
+export function instructions(
+  study: StudyInfo,
+  choices: readonly Choice[],
+  state: SessionState,
+): Page {
+  const build = study.kind === "categorise" ? flashSheet : compareSheet;
+  return page("instructions", () => build(study, choices, state));
+}
+
+/** The participant's code, for those who leave early and want their responses deleted. */
+function codeOf(state: SessionState): HTMLElement {
+  return make(
+    "div",
+    { class: "keep" },
+    codeBox(text("code.participant"), state.participant, "participant"),
+    make("p", { class: "small" }, text("code.keep")),
   );
 }
 
-function flashSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
+function flashSheet(
+  study: StudyInfo,
+  choices: readonly Choice[],
+  state: SessionState,
+): HTMLElement {
   const grid = make("div", { class: "grid small" }, ...choices.map((choice) => cell(choice)));
   const preview = make(
     "div",
-    { class: "sample", "aria-label": "The grid of responses and its keys", role: "img" },
+    { class: "sample", "aria-label": text("instructions.grid"), role: "img" },
     grid,
   );
   return sheet(
-    "How it works",
+    text("instructions.heading"),
     [
       steps(choices),
       make(
@@ -82,50 +101,48 @@ function flashSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
         make(
           "div",
           { class: "prose" },
-          note(
-            "Every image shows one of these sixteen things. Choose it with a click, or with the key printed beside it: the keys are arranged on the keyboard like the grid on the screen.",
-          ),
+          note(text("instructions.choose")),
           note(responseTime(study)),
-          note(
-            "Many images are hard to see, and some are very hard. This is intended: if you are not sure, guess.",
-          ),
+          note(text("instructions.hard")),
           note(parts(study)),
         ),
         preview,
       ),
+      codeOf(state),
     ],
-    starters("Start"),
+    starters("start"),
   );
 }
 
-function compareSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
+function compareSheet(
+  study: StudyInfo,
+  choices: readonly Choice[],
+  state: SessionState,
+): HTMLElement {
   const keys = choices.map((choice) =>
-    make("li", {}, make("kbd", {}, choice.printed), ` ${choice.name}`),
+    make("li", {}, make("kbd", {}, choice.printed), ` ${choice.label}`),
   );
   const shown =
     study.timing.show_ms > 0
-      ? `The images are shown for ${study.timing.show_ms / 1000} seconds.`
-      : "The images stay until you have responded; there is no hurry.";
+      ? text("instructions.pairs.shown", { seconds: study.timing.show_ms / 1000 })
+      : text("instructions.pairs.stay");
   return sheet(
-    "How it works",
+    text("instructions.heading"),
     [
       examples(),
-      note(
-        "You see two different images side by side. Each has been changed by a computer: blurred, made noisy, recolored, and so on.",
-      ),
-      note(
-        "Say whether both were changed in the same way. It does not matter what they show, nor whether one was changed a little more than the other.",
-      ),
+      note(text("instructions.pairs")),
+      note(text("instructions.pairs.question")),
       make("ul", { class: "keys" }, ...keys),
-      note(`Click a button or press its key. ${shown} If you are not sure, guess.`),
+      note(`${text("instructions.pairs.respond")} ${shown}`),
       note(parts(study)),
+      codeOf(state),
     ],
-    starters("Start"),
+    starters("start"),
   );
 }
 
 function examples(): HTMLElement {
-  const pair = (first: string, second: string, text: string): HTMLElement =>
+  const pair = (first: string, second: string, words: string): HTMLElement =>
     make(
       "li",
       {},
@@ -135,34 +152,29 @@ function examples(): HTMLElement {
         make("span", { class: `scene ${first}` }),
         make("span", { class: `scene sea ${second}` }),
       ),
-      text,
+      words,
     );
   return make(
     "ul",
     { class: "steps pairs" },
-    pair("blurred", "blurred", "Same: both are blurred"),
-    pair("blurred", "faded", "Different: one is blurred, the other faded"),
+    pair("blurred", "blurred", text("instructions.pair.same")),
+    pair("blurred", "faded", text("instructions.pair.different")),
   );
 }
 
 /** After a reload, another tab, or a lost connection: time to get ready. */
-export function goOn(state: SessionState | null, why = "Welcome back"): Page {
+export function goOn(state: SessionState | null, why = text("continue.heading")): Page {
   return page("continue", () => {
     const done = state ? state.responded[partOf(state)] : 0;
     const planned = state ? state.planned[partOf(state)] : 0;
-    const where = state && done > 0 ? `You have done ${done} of ${planned} in this part.` : null;
+    const where = state && done > 0 ? text("continue.done", { done, planned }) : null;
     return sheet(
       why,
       [
         where ? note(where) : null,
-        note(
-          "None of your responses are lost. Look at the middle of the screen, and continue when you are ready.",
-        ),
+        note(text("continue.text")),
       ],
-      starters("Continue").map((each) => {
-        if (each.dataset["action"] === "start") each.dataset["action"] = "continue";
-        return each;
-      }),
+      starters("continue"),
     );
   });
 }
@@ -173,16 +185,12 @@ function partOf(state: SessionState): "practice" | "qualification" | "main" {
 
 export function beforeTest(study: StudyInfo): Page {
   const count = study.counts.qualification;
-  const one = study.kind === "categorise" ? "image" : "pair";
+  const stem = study.kind === "categorise" ? "test.image" : "test.pair";
   return page("qualification", () =>
     sheet(
-      "Practice is over",
-      [
-        note(
-          `Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the correct responses are no longer shown.`,
-        ),
-      ],
-      [button("continue", "Start the test")],
+      text("test.heading"),
+      [note(`${counted(stem, count)} ${text("test.text")}`)],
+      [button("continue", text("test.start"))],
     ),
   );
 }
@@ -190,16 +198,13 @@ export function beforeTest(study: StudyInfo): Page {
 export function beforeMain(study: StudyInfo): Page {
   const count = study.counts.trials;
   const breaks = Math.ceil(count / study.block) - 1;
-  const rest =
-    breaks > 0 ? `There ${breaks === 1 ? "is a break" : `are ${breaks} breaks`} in between.` : "";
+  const stem = study.kind === "categorise" ? "main.image" : "main.pair";
+  const rest = breaks > 0 ? counted("main.breaks", breaks) : "";
   return page("main", () =>
     sheet(
-      "Now the main part",
-      [
-        note(`${count} more. The correct responses are no longer shown. ${rest}`.trim()),
-        note("Some are very hard. If you are not sure, guess."),
-      ],
-      [button("continue", "Start the main part")],
+      text("main.heading"),
+      [note(`${counted(stem, count)} ${rest}`.trim()), note(text("main.hard"))],
+      [button("continue", text("main.start"))],
     ),
   );
 }
@@ -208,24 +213,25 @@ export function rest(state: SessionState): Page {
   const { main: done } = state.responded;
   const { main: planned } = state.planned;
   return page("break", () => {
-    const bar = make("progress", { max: `${planned}`, value: `${done}`, "aria-label": "Done" });
+    const bar = make("progress", { max: `${planned}`, value: `${done}`, "aria-label": text("break.bar") });
     const share = state.accuracy;
     return sheet(
-      "Time for a break",
+      text("break.heading"),
       [
         bar,
-        note(`You have done ${done} of ${planned}.`),
+        note(text("break.done", { done, planned })),
         share === null
           ? null
           : make(
               "p",
               { class: "share" },
               make("strong", {}, `${Math.round(100 * share)} %`),
-              " of your responses so far are correct.",
+              ` ${text("break.share")}`,
             ),
-        note("Rest your eyes for a moment, and continue when you are ready."),
+        note(text("break.rest")),
+        codeOf(state),
       ],
-      [button("continue", "Continue")],
+      [button("continue", text("continue.plain"))],
     );
   });
 }

@@ -3,6 +3,7 @@
 import { make } from "../dom";
 import { icon } from "../icons";
 import type { Page } from "../plugins/screen";
+import { text, type TextKey } from "../texts";
 import type { Feedback, StudyInfo } from "../wire";
 
 const CORRECT_MS = 900;
@@ -14,25 +15,15 @@ export function feedback(study: StudyInfo, result: Feedback, choice: string): Pa
     build(done) {
       setTimeout(() => done("seen"), result.correct ? CORRECT_MS : INCORRECT_MS);
       const kind = result.correct ? "correct" : "incorrect";
-      const verdict = result.correct ? "Correct" : choice === "" ? "No response in time" : "Not quite";
-      const truth = study.kind === "categorise" ? "It was" : "They were changed";
-      const name = study.kind === "categorise" ? result.truth : adverb(result.truth);
+      const missed = choice === "" ? text("feedback.late") : text("feedback.incorrect");
+      const verdict = result.correct ? text("feedback.correct") : missed;
       return make(
         "div",
         { class: `feedback ${kind}`, role: "status" },
         make("p", { class: "verdict" }, verdict),
         study.kind === "categorise" ? icon(result.truth) : null,
-        make("p", {}, `${truth} ${article(study, name)}`, make("strong", {}, name), "."),
+        make("p", {}, text(`feedback.truth.${result.truth}` as TextKey)),
       );
     },
   };
-}
-
-function article(study: StudyInfo, name: string): string {
-  if (study.kind !== "categorise") return "";
-  return /^[aeiou]/.test(name) ? "an " : "a ";
-}
-
-function adverb(truth: string): string {
-  return truth === "same" ? "in the same way" : "in different ways";
 }

@@ -12,30 +12,24 @@ from typing import Annotated, get_args
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, fields_of
 from eyechart.core.registry import one_of, unknown_name
+from eyechart.experiment.languages import DEFAULT, LANGUAGES, read_texts
 from eyechart.experiment.recruiters import recruiter_settings
 
 KINDS = ("categorise", "same-different")
+SURVEYS = ("none", "eyesight")
+ALLOCATIONS = ("uniform", "adaptive")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-CONSENT = """\
-You will see images for a fraction of a second and say what is on them. This takes about {minutes}
-minutes. You can stop at any time by closing this page, without giving a reason. We store your
-responses, when and how fast you gave them, and the size and speed of your screen; if you come from
-a recruiting site, also your id there until you are paid. Nothing that says who you are is
-published. With the code that you see at the end, or your id, you can have all of it deleted. There
-are no known risks. You must be at least 18 and see normally, with glasses if you wear them."""
-
-PAIRS_CONSENT = CONSENT.replace(
-    "You will see images for a fraction of a second and say what is on them. This takes about"
-    " {minutes}\nminutes.",
-    "You will see two images at a time and say whether they were changed in the same way. This"
-    " takes about\n{minutes} minutes.",
-)
-TITLES = {"categorise": "What is in the image?", "same-different": "Same or different?"}
-FORMER_WORDS = {"picture": "image", "answers": "responses"}
+FORMER_WORDS = {
+    "picture": "image",
+    "answers": "responses",
+    "With the code that you see at the end,": (
+        "With your participant code, which you see on the next pages,"
+    ),
+}
 """Words in the default texts of version 1, mapped to the words that replaced them."""
 
 STUDY, TRIALS = "Study", "Trials"
-LATER = ("min_trials",)
+LATER = ("language", "institution", "approval", "survey", "allocation", "min_trials")
 """Settings that were added after version 1: stored only if set, so that digests stay the same."""
 
 
@@ -120,7 +114,18 @@ class StudyConfig:
     minutes: Annotated[
         int, Option(help="Duration that participants are told, in minutes.", group=STUDY, minimum=1)
     ] = 8
-    consent: Annotated[str, Option(help="Text that participants agree to.", group=STUDY)] = CONSENT
+    consent: Annotated[str, Option(help="Text that participants agree to.", group=STUDY)] = (
+        read_texts(DEFAULT)["study.consent.categorise"]
+    )
+    language: Annotated[
+        str, Option(help=f"Language of the pages: {one_of(LANGUAGES)}.", group=STUDY)
+    ] = DEFAULT
+    institution: Annotated[
+        str, Option(help="Institution that runs the study.", group=STUDY, metavar="TEXT")
+    ] = ""
+    approval: Annotated[
+        str, Option(help="Number of the ethics approval.", group=STUDY, metavar="TEXT")
+    ] = ""
     contact: Annotated[
         str, Option(help="Contact address for participants.", group=STUDY, metavar="TEXT")
     ] = ""
@@ -133,6 +138,21 @@ class StudyConfig:
             is_advanced=True,
         ),
     ] = ""
+    survey: Annotated[
+        str,
+        Option(
+            help=f"Question after the consent: {one_of(SURVEYS)}.", group=STUDY, is_advanced=True
+        ),
+    ] = SURVEYS[0]
+    allocation: Annotated[
+        str,
+        Option(
+            help="How stimuli are assigned: uniform (fewest responses first) or adaptive (where the"
+            " human curve is least certain).",
+            group=TRIALS,
+            is_advanced=True,
+        ),
+    ] = ALLOCATIONS[0]
     rules: Annotated[
         int,
         Option(help="Version of the quality rules and of the protocol.", group=STUDY, minimum=1),
@@ -159,8 +179,18 @@ class StudyConfig:
                 "A study's name must consist of lower-case letters, digits and hyphens, got"
                 f" '{self.name}'."
             )
-        if self.kind not in KINDS:
-            raise unknown_name("kind of experiment", self.kind, KINDS)
+        for what, value, known in (
+            ("kind of experiment", self.kind, KINDS),
+            ("language", self.language, LANGUAGES),
+            ("survey", self.survey, SURVEYS),
+            ("allocation", self.allocation, ALLOCATIONS),
+        ):
+            if value not in known:
+                raise unknown_name(what, value, known)
+        if self.allocation == "adaptive" and self.kind != "categorise":
+            raise UsageError(
+                "Adaptive allocation needs curves, which only --kind categorise has: omit it."
+            )
         if not 0 <= self.pass_share <= 1:
             raise UsageError(f"pass_share must be in [0, 1], got {self.pass_share}.")
 
@@ -262,9 +292,10 @@ def config_text(config: StudyConfig) -> str:
 
 def current_words(text: str) -> str:
     """Return a default text of version 1 on one line, with its former words replaced."""
+    line = " ".join(text.split())
     for former, word in FORMER_WORDS.items():
-        text = text.replace(former, word)
-    return " ".join(text.split())
+        line = line.replace(former, word)
+    return line
 
 
 GRID = (

@@ -44,6 +44,8 @@ def export(
     )
     if done.simulated:
         print("  All participants are simulated (robots): these responses are not human data.")
+    if done.preregistration:
+        print(f"  Pre-registration: SHA-256 {done.preregistration}")
     if done.reused:
         print(f"  {done.reused:,} responses to clean images come from other studies.")
     if done.excluded:

@@ -4,6 +4,7 @@ from eyechart.cli.experiment.deploy import backup, deploy
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
 from eyechart.cli.experiment.payments import pay, payments, recruit, verify
+from eyechart.cli.experiment.preregister import preregister
 from eyechart.cli.experiment.serve import close, forget, serve, withdraw
 from eyechart.cli.experiment.simulate import simulate
 from eyechart.cli.experiment.status import status
@@ -11,6 +12,7 @@ from eyechart.cli.shared.help import CommandLine
 
 app = CommandLine(help="Collect human responses in a browser experiment.")
 app.command("new")(new)
+app.command("preregister")(preregister)
 app.command("serve")(serve)
 app.command("deploy")(deploy)
 app.command("backup")(backup)

@@ -26,7 +26,7 @@ def config_fields() -> list[Field]:
     """Return the options for study settings and for settings of the recruitment platforms."""
     chosen = Only(
         "kind", "name", "title", "k", "clean_k", "trials", "practice", "qualification", "catch",
-        "contact", "payment",
+        "language", "institution", "approval", "contact", "payment", "survey", "allocation",
     ).fields(StudyConfig)  # fmt: skip
     # a study needs a name and a title, which have defaults on the command line
     optional = [
@@ -76,6 +76,7 @@ def new(
 def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> None:
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.experiment.design.study_build import carry_out, prepare, side_of
+    from eyechart.experiment.power.power_text import power_text
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
 
@@ -85,7 +86,7 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
     source = find_source(images, order.testset.header.stimulus, leave_out=order.folder)
     with ProgressBars() as bars:
         loaded = source.load(Plan(), bars)
-        text = plan.text(side_of(order, loaded))
+        text = plan.text(side_of(order, loaded)) + power_text(plan)
         print(text, end="")
         step = bars.begin("stimuli", len(order.rows))
         try:

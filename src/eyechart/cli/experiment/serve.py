@@ -137,7 +137,9 @@ def close(
 )
 def withdraw(
     study: StudyPath,
-    participant: Annotated[str, typer.Argument(help="Participant's code or platform id.")],
+    participant: Annotated[
+        str, typer.Argument(help="A code of the participant, or the platform id.")
+    ],
 ) -> None:
     """Delete all data of a participant from the database."""
     need_experiment()

@@ -8,7 +8,7 @@ change are left out, because nobody could tell which corruption was applied.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -86,18 +86,27 @@ def design_pairs(
             "per-pair must be even, because half of the stimuli show the same corruption twice, got"
             f" {per_pair}."
         )
-    pools = pool_sizes(config, catch_pool, len(sources))
-    counts = {PRACTICE: pools.practice, QUALIFICATION: pools.qualification, CATCH: pools.catch}
-    stimuli = obvious_pairs(sources, counts, seed)
-    taken = {row.digest for stimulus in stimuli for row in stimulus.images}
-    rows = [row for image in sources if image.digest not in taken for row in image.corrupted]
-    stimuli += matched_pairs(rows, questions, per_pair, config.k, seed)
-    reach = trials_within_reach(stimuli, seed)
+
+    def design(n_trials: int) -> tuple[list[PlannedStimulus], int]:
+        """Return the stimuli, and how many trials of `n_trials` a participant can complete."""
+        pools = pool_sizes(replace(config, trials=n_trials), catch_pool, len(sources))
+        counts = {PRACTICE: pools.practice, QUALIFICATION: pools.qualification, CATCH: pools.catch}
+        stimuli = obvious_pairs(sources, counts, seed)
+        taken = {row.digest for stimulus in stimuli for row in stimulus.images}
+        rows = [row for image in sources if image.digest not in taken for row in image.corrupted]
+        stimuli += matched_pairs(rows, questions, per_pair, config.k, seed)
+        return stimuli, trials_within_reach(stimuli, seed)
+
+    stimuli, reach = design(config.trials)
     if reach < config.trials:
+        # With fewer trials more images are set aside for practice, so the number is tried.
+        possible, complete = reach, 0
+        while possible > 0 and (complete := design(possible)[1]) < possible:
+            possible = complete
+        lower = f"lower --trials to {possible}, or " if possible else ""
         raise UsageError(
             f"A participant can complete only {reach} of {config.trials} trials, because nobody"
-            f" sees a source image twice: lower --trials to {reach}, raise --per-pair, or make the"
-            " test set from more images."
+            f" sees a source image twice: {lower}make the test set from more images."
         )
     return stimuli
 

@@ -141,7 +141,7 @@ def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
         " most requested source image, which nobody sees twice)"
         + (
             ": the number of source images is the limit, so some participants will get fewer"
-            " trials; more source images with fewer samples each would need fewer participants"
+            " trials; a test set from more source images would need fewer participants"
             if more
             else ""
         ),

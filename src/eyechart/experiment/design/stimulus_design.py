@@ -41,6 +41,18 @@ class Pools:
         return self.practice + self.qualification + self.catch
 
 
+def _remedy(pools: Pools, room: int) -> str:
+    """Return what to lower; `room` is the number of main trials for which there are images."""
+    if room > 0:
+        return f"lower --trials to at most {room}, or "
+    counts = {
+        "--practice": pools.practice, "--qualification": pools.qualification,
+        "--catch": pools.catch,
+    }  # fmt: skip
+    names = [name for name, count in counts.items() if count]
+    return f"lower {', '.join(names)} and --trials, or " if names else ""
+
+
 def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> Pools:
     """Return how many stimuli to reserve for each role.
 
@@ -69,13 +81,14 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
     smallest = Pools(config.practice, config.qualification, catch)
     wanted = n_images * (smallest.total + config.trials)
     if wanted > available:
+        room = available // n_images - smallest.total
         double = " two per trial" if n_images == 2 else ""
         raise UsageError(
             f"The test set has {available} source images and this study needs {wanted}:{double}"
             f" for {smallest.practice} practice, {smallest.qualification} qualification and"
             f" {smallest.catch} catch trials, and for the {config.trials} trials of one"
-            " participant, who never sees a source image twice; lower --trials, or make the test"
-            " set from more images."
+            f" participant, who never sees a source image twice: {_remedy(smallest, room)}make the"
+            " test set from more images."
         )
     return smallest
 

@@ -194,7 +194,7 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
         raise UsageError(f"No such folder: {where.parent}.")
     if not where.exists():
         return None
-    known = _read_record(where / RECORD)
+    known = read_record(where / RECORD)
     if known is None:
         # The lock of a build that has not written its record yet.
         mine = (f".{RECORD}.lock",)
@@ -251,7 +251,8 @@ def _finish(
         temporary.write_text(config_text(config), encoding="utf-8")
 
 
-def _read_record(path: Path) -> BuildRecord | None:
+def read_record(path: Path) -> BuildRecord | None:
+    """Return the record of a study's build, or None if it cannot be read."""
     try:
         return BuildRecord.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValueError):

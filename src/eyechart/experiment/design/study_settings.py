@@ -9,15 +9,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
 from eyechart.experiment.design.study_request import StudyRequest
+from eyechart.experiment.languages import DEFAULT, read_texts
 from eyechart.experiment.recruiters import recruiter_settings
-from eyechart.experiment.study_config import (
-    CONSENT,
-    KINDS,
-    PAIRS_CONSENT,
-    TITLES,
-    StudyConfig,
-    config_from,
-)
+from eyechart.experiment.study_config import KINDS, StudyConfig, config_from
 from eyechart.images.stimulus import find_stimulus
 
 MINUTES = "{minutes}"
@@ -50,13 +44,17 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
     kind = str(chosen.get("kind", KINDS[0]))
     if kind not in KINDS:
         raise unknown_name("kind of experiment", kind, KINDS)
+    texts = read_texts(str(chosen.get("language", DEFAULT)))
     defaults: dict[str, object] = {
-        "name": _name_of(request.folder), "title": TITLES[kind], "consent": CONSENT,
+        "name": _name_of(request.folder),
+        "title": texts[f"study.title.{kind}"],
+        "consent": texts[f"study.consent.{kind}"],
+        "survey": "eyesight",
         **dict.fromkeys(recruiter_settings(), ""),
-    }  # fmt: skip
+    }
     if kind == "same-different":
         # Images stay until the response: these studies measure discrimination, not speed.
-        defaults |= {"consent": PAIRS_CONSENT, "response_ms": 0}
+        defaults["response_ms"] = 0
     config = config_from(defaults | chosen, "the settings" if file is None else str(file))
     return StudySettings(
         config,

@@ -35,7 +35,7 @@ TRIALS_HEAD = (
     "participant", "platform", "session_state", *(f"screen_{name}" for name in SCREEN),
     "measured_hz", "trial", "role", "pair", "truth", "choice", "correct", "rt_ms", "flags",
     "trial_left_out", "excluded_by", "served_at", "received_at", *(f"t_{name}" for name in STAMPS),
-    "other_stamps",
+    "other_stamps", "eyesight",
 )  # fmt: skip
 IMAGE_HEAD = ("image", "corruption", "delta_v", "parameters", "manifest_row", "sha256")
 MODEL_VS_HUMAN_HEAD = (
@@ -201,6 +201,7 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
                 json.dumps(other_stamps, ensure_ascii=False, sort_keys=True)
                 if other_stamps
                 else None,
+                record.eyesight,
                 *(cell for image in response.images for cell in _image_cells(image)),
             )
 

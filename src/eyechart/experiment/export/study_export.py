@@ -31,6 +31,7 @@ from eyechart.experiment.export.export_tables import (
     write_csv,
 )
 from eyechart.experiment.export.participant_flow import FLOW_HEAD, flow_text, participant_flow
+from eyechart.experiment.export.preregistration import read_hash
 from eyechart.experiment.quality.judging import (
     JudgedSession,
     RuleSet,
@@ -65,7 +66,7 @@ class Exported:
 
     `excluded` is the number of excluded sessions, `left_out` the number of single trials left out
     of the other sessions, and `reused` the number of responses to clean images taken from other
-    studies.
+    studies. `preregistration` is the hash of the study's pre-registration, if it has one.
     """
 
     out: Path
@@ -77,6 +78,7 @@ class Exported:
     reused: int
     flow: tuple[FlowStep, ...]
     simulated: bool
+    preregistration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def export(
     rules = find_rules(config.rules if version is None else version)
     target = folder.path / "export" if out is None else out
     check_target(target, config)
+    preregistration = read_hash(folder)
     judged, elsewhere, visits = _judged(folder, rules.version)
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
@@ -122,7 +125,8 @@ def export(
         kept,
         clean_of_others(kept, elsewhere),
         rules,
-        note if include_excluded else "",
+        (note if include_excluded else "")
+        + (f"Pre-registration: SHA-256 {preregistration}\n" if preregistration else ""),
         participant_flow(judged, config, visits, datetime.now(UTC)),
         # Rehearsals of version 1 are known by the list of their robots.
         (folder.path / ROBOTS).exists() or any(_is_robot(session) for session in judged),
@@ -139,6 +143,7 @@ def export(
         reused=len(content.reused),
         flow=content.flow,
         simulated=content.simulated,
+        preregistration=preregistration,
     )
 
 

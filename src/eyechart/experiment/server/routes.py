@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
+from string import Template
 from typing import Annotated, Any
 
 from anyio.to_thread import current_default_thread_limiter
@@ -15,9 +17,11 @@ from pydantic import BaseModel
 from sqlalchemy import Row, and_, bindparam, select
 from sqlalchemy.orm import Session as Db
 
+from eyechart.core.options import fields_of
 from eyechart.core.version import __version__
+from eyechart.experiment.languages import read_texts
 from eyechart.experiment.recruiters import RECRUITERS
-from eyechart.experiment.recruiters.recruiter import BadIds, Preview
+from eyechart.experiment.recruiters.recruiter import Arrival, BadIds, Preview
 from eyechart.experiment.server import wire
 from eyechart.experiment.server.open_stimuli import has_room
 from eyechart.experiment.server.problems import explain_problems
@@ -112,6 +116,7 @@ def make_app(
     """
     config, database = study.config, study.database
     hosts, choices = tuple(more_hosts), choices_of(config)
+    html_page = _page(config.language)
     app = FastAPI(
         title="eyechart experiment",
         version=__version__,
@@ -160,6 +165,15 @@ def make_app(
         if name != config.name:
             raise Rejection(404, "no_study", "There is no such study here.")
 
+    def arrival_of(name: str, body: wire.ArrivalRequest) -> Arrival:
+        check_name(name)
+        try:
+            return RECRUITERS[body.platform].arrive(body.ids, hosts)
+        except Preview:
+            raise Rejection(409, "preview", "Accept the task first.") from None
+        except BadIds as error:
+            raise Rejection(422, "bad_request", str(error)) from None
+
     def current(bearer: Bearer) -> wire.SessionState:
         with database.reading() as db:
             session = db.get_one(SessionRow, admit(db, bearer))
@@ -184,7 +198,7 @@ def make_app(
         status = 200 if name == config.name else 404
         if status == 200:
             count_visit(database, study.id)
-        return Response(_page(), status, media_type="text/html")
+        return Response(html_page, status, media_type="text/html")
 
     @app.get("/assets/{file}", responses=_problems(404), response_class=Response)
     def asset(file: Annotated[str, Path(max_length=64)]) -> Response:
@@ -203,6 +217,11 @@ def make_app(
             is_open = status == "open" and has_room(db, config, study.id, clock())
         return _study_info(config, choices, is_open)
 
+    @app.post("/api/studies/{name}/arrivals", status_code=204, responses=_problems(404, 409))
+    def check_arrival(name: Name, body: wire.ArrivalRequest) -> None:
+        """Check the recruiter's ids before the participant consents; nothing is stored."""
+        arrival_of(name, body)
+
     @app.post(
         "/api/studies/{name}/sessions",
         status_code=201,
@@ -210,14 +229,8 @@ def make_app(
     )
     def join_study(name: Name, body: wire.JoinRequest, response: Response) -> wire.JoinReply:
         """Begin a session (status 201), or resume the participant's session (status 200)."""
-        check_name(name)
-        try:
-            arrival = RECRUITERS[body.platform].arrive(body.ids, hosts)
-        except Preview:
-            raise Rejection(409, "preview", "Accept the task first.") from None
-        except BadIds as error:
-            raise Rejection(422, "bad_request", str(error)) from None
-        reply, is_new = join(study, arrival, body.screen, clock())
+        arrival = arrival_of(name, body)
+        reply, is_new = join(study, arrival, body.screen, clock(), body.eyesight)
         if not is_new:
             response.status_code = 200
         return reply
@@ -296,6 +309,13 @@ async def _with_few_threads(app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
+PAGE_TEXTS = {
+    "title": "page.title",
+    "noscript_heading": "page.noscript.heading",
+    "noscript_text": "page.noscript.text",
+}
+"""Placeholders of the page, and the texts that replace them."""
+
 BYTES = {"type": "string", "format": "binary"}
 ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
 
@@ -309,16 +329,21 @@ def _built(file: str) -> bytes:
     return (files("eyechart.experiment") / "static" / file).read_bytes()
 
 
-def _page() -> bytes:
-    return (files("eyechart.experiment") / "pages" / "study.html").read_bytes()
+def _page(language: str) -> str:
+    """Return the page in a language; its script reads the language from the attribute `lang`."""
+    html = (files("eyechart.experiment") / "pages" / "study.html").read_text(encoding="utf-8")
+    texts = read_texts(language)
+    escaped = {name: escape(texts[key]) for name, key in PAGE_TEXTS.items()}
+    return Template(html).substitute(escaped, language=language)
 
 
 def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> wire.StudyInfo:
     wanted = planned(config)
     timing = {name: getattr(config, name) for name in wire.TrialTiming.model_fields}
     counts = {name: wanted[name] for name in ("practice", "qualification")}
+    declared = fields_of(StudyConfig)
     shared = {
-        name: value for name, value in config.plain().items() if name in wire.StudyInfo.model_fields
+        name: getattr(config, name) for name in wire.StudyInfo.model_fields if name in declared
     }
     return wire.StudyInfo.model_validate(
         shared

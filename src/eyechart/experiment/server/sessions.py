@@ -64,11 +64,15 @@ def count_visit(database: Database, study_id: int) -> None:
 
 
 def join(
-    study: OpenStudy, arrival: Arrival, screen: ScreenSize | None, now: datetime
+    study: OpenStudy,
+    arrival: Arrival,
+    screen: ScreenSize | None,
+    now: datetime,
+    eyesight: str | None = None,
 ) -> tuple[JoinReply, bool]:
     """Return the session of an arriving participant, and whether it is new.
 
-    A new token invalidates the previous one.
+    A new token invalidates the previous one. `eyesight` is what the participant says about it.
     """
     digest = pseudonym_digest(study.secret, arrival.platform, arrival.person)
     for attempt in range(2):
@@ -77,6 +81,8 @@ def join(
                 session, is_new = _find_session(db, study, arrival, digest, now)
                 if is_new and screen is not None:
                     session.screen = screen.model_dump()
+                if is_new:
+                    session.eyesight = eyesight
                 return _sign(study, session, now), is_new
         except IntegrityError:
             # The same participant joined twice concurrently: the retry finds the other session.

@@ -1,5 +1,7 @@
 """Choose a session's next stimulus: one with the fewest responses and an unseen source image.
 
+`adaptive_allocation` has another order of the main stimuli, for studies that request it.
+
 Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
 participant sees a source image twice, even with concurrent requests; only the stimulus of a trial
 that the participant dropped is shown again.
@@ -15,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
 
+from eyechart.experiment.server.adaptive_allocation import AdaptiveStimuli
 from eyechart.experiment.server.open_stimuli import OpenStimulus, StimulusPool, StoredStimuli
 from eyechart.experiment.server.session_progress import (
     LOOKAHEAD,
@@ -177,7 +180,8 @@ def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
 
 def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "failed"]:
     """Return the stimulus to show next, or the next step if there is none to show."""
-    stored = StoredStimuli(turn.db, turn.session)
+    is_adaptive = turn.config.allocation == "adaptive"
+    stored = (AdaptiveStimuli if is_adaptive else StoredStimuli)(turn.db, turn.session)
     return next_stimulus(turn.config, turn.session, turn.progress, stored)
 
 

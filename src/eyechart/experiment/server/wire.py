@@ -50,6 +50,7 @@ def _is_recruiter(name: str) -> str:
     return name
 
 
+Eyesight = TypeAliasType("Eyesight", Literal["normal", "corrected", "impaired", "undisclosed"])
 Agreed = Annotated[Literal[True], BeforeValidator(_is_true)]
 Platform = TypeAliasType(
     "Platform",
@@ -93,8 +94,11 @@ class StudyInfo(Record):
     title: str
     kind: Literal["categorise", "same-different"]
     consent: str
+    institution: str
+    approval: str
     contact: str
     payment: str
+    survey: Literal["none", "eyesight"]
     minutes: int
     counts: PartCounts
     block: int
@@ -112,14 +116,20 @@ class ScreenSize(Record):
     ratio: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False, strict=True)] = 1.0
 
 
-class JoinRequest(Record):
-    """A request to join, with the participant's consent and the platform's ids from the URL."""
+class ArrivalRequest(Record):
+    """An arriving participant: the recruiter, and its ids from the URL."""
 
     platform: Platform
     ids: Annotated[
         dict[Annotated[str, StringConstraints(max_length=64)], Identifier], Field(max_length=8)
     ]
+
+
+class JoinRequest(ArrivalRequest):
+    """A request to join, with the participant's consent and the answer about eyesight, if any."""
+
     consent: Agreed
+    eyesight: Eyesight | None = None
     screen: ScreenSize = ScreenSize()
 
 
@@ -221,6 +231,6 @@ class Acknowledgement(Record):
     state: SessionState
 
 
-REQUESTS = (JoinRequest, TabClaim, TrialKey, ResponseBody)
+REQUESTS = (ArrivalRequest, JoinRequest, TabClaim, TrialKey, ResponseBody)
 REPLIES = (Problem, StudyInfo, JoinReply, SessionState, NextTrial, Acknowledgement)
 """Records that the pages send and receive; TypeScript types are generated for all of them."""

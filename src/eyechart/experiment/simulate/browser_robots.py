@@ -133,7 +133,7 @@ def take_part(
 LOOK = """() => {
   const root = document.querySelector('[data-screen]');
   const trial = document.querySelector('[data-trial]');
-  const actions = ['agree', 'start', 'continue', 'next'];
+  const actions = ['agree', 'eyesight-normal', 'start', 'continue', 'next'];
   const action = actions.find(name => {
     const button = document.querySelector(`[data-action='${name}']`);
     return button && !button.disabled && button.offsetParent !== null;

@@ -22,6 +22,9 @@ ROLES = ("main", "practice", "qualification", "catch")
 LIVE, RESPONDED, DROPPED = "live", "responded", "dropped"
 """States of a trial: handed out, responded to, lost (lease expired, page closed or reloaded)."""
 
+CLEAN = "clean"
+"""Corruption of clean images, as in test sets; stated here because those import torch."""
+
 RELOADED, EXPIRED, ENDED = "reloaded", "expired", "ended"
 """Why a trial was dropped: the page was reloaded or opened in another tab; there was no response
 before the lease expired; the session ended first.
@@ -201,7 +204,8 @@ class SessionRow(Base):
 
     `token_hash`: SHA-256 of the only valid token. `tab`: the browser tab that continues the
     session; requests from other tabs are rejected. `screen`: the screen as reported by the browser;
-    `hz`: its measured refresh rate. `seed`: determines the positions of catch trials.
+    `hz`: its measured refresh rate. `seed`: determines the positions of catch trials. `eyesight`:
+    what the participant says about it, None if not asked.
     """
 
     __tablename__ = "session"
@@ -216,6 +220,7 @@ class SessionRow(Base):
     seed: Mapped[int]
     screen: Mapped[JsonObject]
     hz: Mapped[float | None]
+    eyesight: Mapped[str | None] = mapped_column(String(16))
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
     participant: Mapped[ParticipantRow] = relationship()

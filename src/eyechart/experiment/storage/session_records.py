@@ -89,7 +89,8 @@ class SessionRecord:
 
     `subject`: the participant's code. `excluded`: stored exclusions as (rule, detail), by version
     of the rules. `last_seen`: when a trial was last handed out or responded to. `dropped`: trials
-    that the participant was given without responding.
+    that the participant was given without responding. `eyesight`: what the participant says about
+    it.
     """
 
     id: int
@@ -104,6 +105,7 @@ class SessionRecord:
     responses: tuple[TrialResponse, ...]
     excluded: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     dropped: tuple[DroppedTrial, ...] = ()
+    eyesight: str | None = None
 
     def of(self, *roles: str) -> list[TrialResponse]:
         """Return the responses to trials with any of these roles."""
@@ -171,6 +173,7 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
             tuple(responses.get(session.id, ())),
             rules.get(session.id, {}),
             tuple(dropped.get(session.id, ())),
+            session.eyesight,
         )
         for session, participant in db.execute(sessions.order_by(SessionRow.id))
     ]

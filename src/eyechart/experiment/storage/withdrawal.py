@@ -1,5 +1,7 @@
 """Delete all data of a participant who withdraws, from all studies of the database."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session as Db
 
@@ -18,11 +20,11 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.stimulus_counts import recount_some
-from eyechart.experiment.storage.tokens import pseudonym_digest
+from eyechart.experiment.storage.tokens import completion_code, pseudonym_digest
 
 
 def withdraw(database: Database, secret: bytes, name: str) -> int:
-    """Delete a participant by code or platform id; return the number of responses deleted.
+    """Delete a participant by a code or platform id; return the number of responses deleted.
 
     Nothing is kept, not even the list of images seen. The participant's stimuli become available
     to other participants.
@@ -79,12 +81,20 @@ def _find(db: Db, secret: bytes, name: str) -> ParticipantRow:
             or_(ParticipantRow.code == name, ParticipantRow.digest.in_(digests))
         )
     ).all()
+    # The last page shows one code only, which may be the completion code.
+    participants = participants or _finished(db, secret, name)
     if len(participants) != 1:
         raise UsageError(
-            f"There is no participant '{name}': pass the code shown at the end of the experiment,"
-            " or the platform's id."
+            f"There is no participant '{name}': pass the code that the experiment showed, or the"
+            " platform's id."
         )
     return participants[0]
+
+
+def _finished(db: Db, secret: bytes, code: str) -> Sequence[ParticipantRow]:
+    """Return the participant with a completion code, which is computed and not stored."""
+    sessions = db.scalars(select(SessionRow)).all()
+    return [row.participant for row in sessions if completion_code(secret, row.id) == code]
 
 
 def _forget(database: Database) -> None:

@@ -1,0 +1,1 @@
+"""What a planned study can show, computed from simulated participants before there are data."""
