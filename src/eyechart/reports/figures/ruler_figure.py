@@ -22,7 +22,8 @@ def scatter_caption(record: StudyRecord) -> str:
     return (
         f"Human accuracy in {len(record.conditions)} conditions, rescaled to 0 (guessing) … 1"
         f" (clean), against the mean value of each ruler over {record.n_images} images, with the"
-        " best monotone curve."
+        " best monotone curve. Titles: explained variance leaving one condition out, error on a"
+        " left-out experiment."
     )
 
 
@@ -68,7 +69,7 @@ def _scatter(
             markeredgecolor="white", markeredgewidth=0.3,
         )  # fmt: skip
     explained, error = ruler.explained_left_out.estimate.value, ruler.error.estimate.value
-    axes.set_title(f"{drawable(ruler.ruler)}: {explained:.2f}, error {error:.2f}")
+    axes.set_title(f"{drawable(ruler.ruler)}: explains {explained:.2f}, error {error:.2f}")
     axes.set_xlim(-0.03, 1.03)
     axes.set_ylim(-0.08, 1.08)
     axes.set_xlabel("mean Δv of the condition")
@@ -94,7 +95,7 @@ def draw_equal(rows: Sequence[EqualRow], delta_v: float) -> Figure:
             if image is None:
                 axes.set_facecolor("#f2f2f2")
                 axes.set_aspect("equal")
-                axes.text(0.5, 0.5, "not reached", ha="center", va="center")
+                axes.text(0.5, 0.5, "no strength has\nthis Δv", ha="center", va="center")
             else:
                 axes.imshow(image.numpy(), cmap="gray", vmin=0, vmax=255)
             axes.set_xlabel(caption)

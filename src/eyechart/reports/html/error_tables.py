@@ -121,15 +121,16 @@ def condition_table(report: Report, part: Part, corruption: str, identity: str) 
                 else NOTHING
                 for name in names
             ]
-            rows.append(TableRow((model.short, space_title(space), *cells), model=model.name))
+            label = model_label(model)
+            rows.append(TableRow((label, space_title(space), *cells), model=model.name))
             sources = {one.human_source for one in conditions if one.human_source}
             if sources:
                 known = [
                     numbers.cell(hundredths, *path, places[name], "human_accuracy")
                     for name in names
                 ]
-                label = f"Humans ({listed(sorted(sources))})"
-                humans[space] = TableRow((label, space_title(space), *known))
+                title = f"Humans ({listed(sorted(sources))})"
+                humans[space] = TableRow((title, space_title(space), *known))
     if not rows:
         return None
     columns = (*text_columns("", "Classes"), *(Column(name) for name in names))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
@@ -27,7 +27,10 @@ BATCH_PIXELS = 64 * 224 * 224
 """Number of pixels that pass through a network at once on a GPU; on a CPU, one image per core."""
 
 KEPT_BYTES = {"cpu": 1 << 30, "cuda": 16 << 30}
-"""Memory for features of clean images; what does not fit is computed again for each comparison."""
+"""Most memory for features of clean images; on a GPU also at most a quarter of what is free.
+
+Features that do not fit are computed again for each comparison.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +135,7 @@ class NetworkRuler(ABC):
             clean,
             self._kept(clean),
             varied(clean),
-            len(self.network().stages),
+            len(self.loaded(clean.device).network.stages),
             torch.arange(len(clean), device=clean.device),
         )
 
@@ -170,8 +173,10 @@ class NetworkRuler(ABC):
         """Return the prepared features of all images, or None if they take too much memory."""
         first = self._describe(clean[:1])
         n_bytes = sum(values.nbytes for values in first) * len(clean)
-        if n_bytes > KEPT_BYTES.get(clean.device.type, KEPT_BYTES["cpu"]):
+        if n_bytes > _most_bytes(clean.device):
             return None
+        if len(clean) == 1:
+            return first
         kept = tuple(_room(len(clean), values) for values in first)
 
         def work(part: slice) -> None:
@@ -262,6 +267,14 @@ def _products(one: Sequence[Tensor], two: Sequence[Tensor]) -> Tensor:
     return _channel_means([a * b for a, b in zip(one, two, strict=True)])
 
 
+def _most_bytes(device: torch.device) -> int:
+    """Return how much memory the features of clean images may take on a device."""
+    if device.type != "cuda":
+        return KEPT_BYTES["cpu"]
+    n_free, _ = torch.cuda.mem_get_info(device)
+    return min(KEPT_BYTES["cuda"], n_free // 4)
+
+
 def _room(n_images: int, values: Tensor) -> Tensor:
     """Return memory for the features of several images, in the layout of those of one image."""
     is_last = values.ndim == 4 and values.is_contiguous(memory_format=torch.channels_last)
@@ -302,7 +315,7 @@ def _convolving(device: torch.device, precision: str) -> Iterator[None]:
 class LoadedNetwork:
     """A network on a device, and the weights with which its features are compared."""
 
-    network: nn.Module
+    network: Backbone
     weights: dict[str, Tensor]
 
 

@@ -91,6 +91,9 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
         maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
     for far in torch.split((near < ENOUGH).nonzero().flatten(), SEARCHED_AT_ONCE):
+        # an empty tensor has one part, which is empty too
+        if not len(far):
+            break
         found, score = _searched(clean.select(far), [one[far] for one in corrupted], size)
         is_better = score > near[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
