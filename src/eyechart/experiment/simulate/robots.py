@@ -98,7 +98,7 @@ class Robot:
 def kinds_of(
     participants: int, spammers: int, seed: int, droppers: int = 0, clickers: int = 0
 ) -> list[Kind]:
-    """Return each participant's kind, in random order; all that are not counted are attentive."""
+    """Return the kind of each participant; those who are not attentive have random positions."""
     kinds: list[Kind] = ["attentive"] * (participants - spammers - droppers - clickers)
     kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
     kinds += ["dropper"] * droppers
