@@ -49,9 +49,11 @@ def test_list_on_a_terminal_is_a_table_with_summaries(run, monkeypatch):
     assert "jpeg_compression" in result.out
 
 
-def test_list_suites_names_the_five(run):
+def test_list_suites_names_the_six(run):
     names = run("list", "suites").out.splitlines()
-    assert names == ["imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc"]
+    assert names == [
+        "imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc", "geometry",
+    ]  # fmt: skip
 
 
 def test_version(run):

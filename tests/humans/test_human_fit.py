@@ -75,7 +75,7 @@ def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Predic
 def score(own: Predictions, reference: Reference, fit: Fit, corruption: str = "frost"):
     scorer = CorruptionScorer(
         corruption=corruption, fit=fit, geometric=False, classes=16, labeled=True,
-        reference=reference, why_no_reference="",
+        reference=reference, why_no_reference="", why_no_curve="",
     )  # fmt: skip
     return scorer.score(own)
 

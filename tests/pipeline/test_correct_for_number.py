@@ -45,7 +45,7 @@ def scores(monkeypatch):
 
     scorer = CorruptionScorer(
         corruption="vcr/gaussian_noise", fit=Fit(n_bootstrap=20), geometric=False, classes=16,
-        labeled=True, reference=find_reference("geirhos"), why_no_reference="",
+        labeled=True, reference=find_reference("geirhos"), why_no_reference="", why_no_curve="",
     )  # fmt: skip
     own = scorer.score(outcomes(count=1500, images=100))
     assert own.accuracy is not None and own.accuracy.humans is not None

@@ -25,6 +25,7 @@ from eyechart.scores.scoring import (
 )
 from eyechart.stats.estimate import mean_estimate
 from eyechart.stats.p_values import paired_difference
+from eyechart.testsets.plan import MOVED
 from known_outcomes import CLEAN_ACCURACY, TRUE_AREAS, outcomes
 from small_models import save_images
 
@@ -41,7 +42,8 @@ def score(own=None, fit=None, **options):
 
 
 def score_corruption(corruption, predictions, fit, **options):
-    return CorruptionScorer(corruption=corruption, fit=fit, **options).score(predictions)
+    given = {"why_no_curve": "", **options}
+    return CorruptionScorer(corruption=corruption, fit=fit, **given).score(predictions)
 
 
 # Areas and anchors
@@ -107,7 +109,7 @@ def test_what_was_not_observed_widens_the_bounds_and_not_the_value():
 
 def test_moved_images_have_rates_and_no_curve():
     own = outcomes()
-    found = score(own, geometric=True)
+    found = score(own, geometric=True, why_no_curve=MOVED)
     for which, hits in ((found.accuracy, own.correct), (found.consistency, own.consistent)):
         assert which.curve is None and which.robustness is None and which.humans is None
         assert "move" in which.note

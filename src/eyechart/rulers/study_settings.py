@@ -9,7 +9,6 @@ from typing import Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
-from eyechart.stats.bootstrap import check_bootstrap
 
 STATISTICS = "Curves and statistics"
 
@@ -77,6 +76,8 @@ class StudySettings:
 
     def check(self) -> None:
         """Raise a UsageError if a setting is invalid."""
+        from eyechart.stats.bootstrap import check_bootstrap
+
         check_bootstrap(self.n_bootstrap, self.seed, low=20)
         if self.max_images < 2:
             raise UsageError(f"max_images must be at least 2, got {self.max_images}.")

@@ -80,10 +80,9 @@ class Entry:
     @property
     def is_single(self) -> bool:
         """Whether all severities are the same condition, so that there is no strength."""
-        tables = self.levels.values()
-        return bool(self.levels) and all(
-            len(set(values)) == 1 for table in tables for values in table.values()
-        )
+        # The parameters behind published files are unknown: their tables are empty.
+        values = [values for table in self.levels.values() for values in table.values()]
+        return bool(values) and all(len(set(same)) == 1 for same in values)
 
     @property
     def fingerprint(self) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @examples(
     "eyechart rulers study --human counts.csv --images photos",
-    "eyechart rulers study --human counts.csv --images photos --ruler vif --ruler lpips --fit",
+    "eyechart rulers study --human counts.csv --images photos --ruler vif --fit",
 )
 @derived_options
 def study(settings: StudySettings) -> None:
