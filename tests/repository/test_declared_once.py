@@ -75,7 +75,6 @@ REGISTRIES = {
         list(RULERS),
         {"visual_change/registry.py"},
         {
-            "cli/rulers/study.py": "examples in a help text",
             "visual_change/human.py": "the ruler that it maps",
             "visual_change/vif/definitions.py": "each definition of VIF has its name",
             "visual_change/networks/network_rulers.py": "each network ruler has its name",
