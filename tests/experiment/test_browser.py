@@ -120,10 +120,8 @@ def test_prolific_gets_its_participants_back_when_every_response_is_stored(brows
         here.check()
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [("main",), pytest.param(("practice", "qualification", "main"), marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [("main",), ("practice", "qualification", "main")])
 def test_a_reload_at_every_kind_of_moment_loses_and_repeats_nothing(browser, tmp_path, parts):
     config = {"practice": 2, "qualification": 2, "trials": 6, "pass_share": 0.0}
     with place(tmp_path, **config) as here, new_page(browser, here) as page:
@@ -162,6 +160,7 @@ def test_a_reload_at_every_kind_of_moment_loses_and_repeats_nothing(browser, tmp
         assert here.count(ParticipantRow) == 1
 
 
+@pytest.mark.slow
 def test_a_second_tab_goes_on_and_the_first_can_take_it_back(browser, tmp_path):
     with place(tmp_path) as here, new_page(browser, here) as first:
         first.goto(here.address())
