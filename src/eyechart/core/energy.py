@@ -154,6 +154,7 @@ class _RaplCounter:
 
     def joules(self) -> float:
         now = self._read()
+        # a smaller reading means one overflow; readings are frequent enough that there is only one
         self._sum += now - self._latest + (self._range if now < self._latest else 0)
         self._latest = now
         return self._sum / 1e6
@@ -189,6 +190,7 @@ def _nvml_counter(nvml: Any, handle: Any, clock: Clock) -> "_NvmlCounter | _Nvml
     try:
         return _NvmlCounter(nvml, handle)
     except nvml.NVMLError:
+        # NVML has energy counters from Volta on; older GPUs report their power only
         return _NvmlPower(nvml, handle, clock)
 
 
@@ -236,6 +238,7 @@ def find_meters(
     """Return meters of the processor and of these devices, and of stated watts for all the rest."""
     meters: list[Meter] = []
     unmeasured = []
+    # a device that is listed twice has one counter
     gpus = [device for device in dict.fromkeys(devices) if device.type != "cpu"]
     if gpus:
         nvml, why = _nvml_meter(gpus)

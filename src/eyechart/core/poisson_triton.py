@@ -21,6 +21,7 @@ def _count(  # type: ignore[no-untyped-def]
     row = thresholds + (tl.load(distributions + image) * 256 + level) * steps
     low = tl.zeros((BLOCK,), dtype=tl.int32)
     high = low + steps
+    # the same number of steps for all values; searches that have ended keep their bounds
     for _ in range(halvings):
         middle = (low + high) // 2
         going_on = low < high

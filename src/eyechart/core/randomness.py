@@ -51,6 +51,7 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
         k0, k1 = (part.numpy().view(np.uint64) for part in key)
         results = _rounds_in_numpy(small, k0, k1)
         return [torch.from_numpy(result.view(np.int64)) for result in results]
+    # clones, because the rounds work in place and expanded words share memory
     return _rounds_in_torch([word.clone() for word in words], *key)
 
 
@@ -129,6 +130,7 @@ def _image_quads(key: int, salt: int, stream: int, start: int, stop: int) -> lis
         np.array([(part + step) & MASK32], dtype=np.uint64)
         for part, step in zip((k0, k1), KEY_STEPS, strict=True)
     ]
+    # the other two rounds are above, mostly in Python integers
     return _rounds_in_numpy(words, keys[0], keys[1], ROUNDS - 2)
 
 
@@ -150,6 +152,7 @@ def _new_products(start: int, stop: int) -> tuple[Words, Words]:
 
 def check_seed(seed: object) -> None:
     """Raise a UsageError unless the seed is an integer between −2⁶³ and 2⁶³ (exclusive)."""
+    # bool is a subclass of int, but True as a seed is a mistake
     if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >> 63:
         raise UsageError(f"seed must be a whole number below 2⁶³, got {brief(seed)}.")
 

@@ -87,6 +87,7 @@ class NamedRecords(Record, Generic[Value]):
         return iter(self._names())
 
     def __contains__(self, name: object) -> bool:
+        # by `get` rather than `_names`, since `__getitem__` may accept more names
         return isinstance(name, str) and self.get(name) is not None
 
     def get(self, name: str, default: Default | None = None) -> Value | Default | None:

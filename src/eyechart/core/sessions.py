@@ -51,6 +51,7 @@ def total_cost(costs: Iterable[Cost]) -> Cost:
     n_sessions = 0
     seconds: dict[str, float] = {}
     energy: dict[str, Measured] = {}
+    # a dict rather than a set, because it keeps the order of first use
     unmeasured: dict[str, None] = {}
     for cost in costs:
         n_sessions += cost.n_sessions
@@ -107,12 +108,14 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # the thread ends first, so that two threads never write the file at once
         self._measuring.stop()
         self.write()
 
     def measure(self, meters: Meters) -> None:
         """From now on, measure energy with these meters."""
         with self._lock:
+            # under the lock, so that no reading pairs new meters with the old start
             self._meters, self._start = meters, self._clock()
 
     @contextmanager
@@ -176,6 +179,7 @@ class Session:
     def _measure(self) -> None:
         with self._lock:
             self._read_meters()
+        # outside the lock, which `write` takes again and which is not reentrant
         if self._clock() - self._written >= WRITE_SECONDS:
             self.write()
             self._written = self._clock()

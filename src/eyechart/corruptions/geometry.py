@@ -20,6 +20,7 @@ from eyechart.corruptions.kernels.affine import (
 )
 from eyechart.corruptions.kernels.resampling import along_both, bilinear_matrix
 
+# larger than the sides of usual images, where a shift leaves nothing but black
 LONGEST = 10_000.0
 
 
@@ -30,6 +31,7 @@ def _sign(name: str, meaning: str) -> Parameter:
 def _translation_map(
     height: int, width: int, *, across: Values, down: Values, to_right: Values, to_bottom: Values
 ) -> AffineMap:
+    # negative, because a map leads from the output back to the source
     return shift_map(-across * to_right, -down * to_bottom)
 
 
@@ -57,6 +59,7 @@ def translation(
         torch.from_numpy((length * sign).astype(np.int64)).to(images.device).reshape(-1, 1, 1)
         for length, sign in ((across, to_right), (down, to_bottom))
     )
+    # whole pixels are moved by integer indices, without interpolation or rounding
     rows = torch.arange(height, device=images.device)[:, None] - shift_y
     columns = torch.arange(width, device=images.device) - shift_x
     return take(images, rows, columns)
@@ -67,6 +70,7 @@ DIRECTION = _sign("direction", "1: the bottom moves left and the top right; -1: 
 
 def _slant(slope: Values) -> AffineMap:
     one, nothing = np.ones_like(slope), np.zeros_like(slope)
+    # pixels come from x + slope · y: below the center, where y > 0, the content moves left
     return linear_map(one, slope, nothing, one)
 
 
@@ -88,6 +92,7 @@ def shear(images: Tensor, random: ImageRandom, *, degrees: Values, direction: Va
 
 
 def _shear_by_shift_map(height: int, width: int, *, shift: Values, direction: Values) -> AffineMap:
+    # the outermost row is half of the height from the center: shift = slope / 2
     return _slant(2 * shift * direction)
 
 
@@ -108,6 +113,7 @@ def shear_by_shift(
 
 def _rotation_map(height: int, width: int, *, degrees: Values, clockwise: Values) -> AffineMap:
     angle = np.radians(degrees) * clockwise
+    # the inverse of a rotation is its transpose; y points down, so clockwise is positive
     return linear_map(np.cos(angle), np.sin(angle), -np.sin(angle), np.cos(angle))
 
 
@@ -148,6 +154,7 @@ def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) 
     """Crop the image at the top or the left and stretch the rest to the original size."""
     matrices = []
     for dimension, size in enumerate(images.shape[-2:]):
+        # nothing is cut along the other axis, whose matrix is then the identity
         cut = _cut(crop, axis, dimension, size)
         full = np.full_like(cut, size)
         matrices.append(bilinear_matrix(cut, full - cut, full, size, size, images.device))
@@ -169,6 +176,7 @@ def rotate(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise: V
 
 
 def _scale_map(height: int, width: int, *, factor: Values, enlarges: Values) -> AffineMap:
+    # source coordinates shrink where the image is enlarged, hence the negative exponent
     zoom = factor**-enlarges
     nothing = np.zeros_like(zoom)
     return linear_map(zoom, nothing, nothing, zoom)
@@ -211,6 +219,7 @@ def _perspective_map(height: int, width: int, *, tilt: Values, side: Values) -> 
     signed = np.where(side % 2 == 0, tilt, -tilt)
     vertical = side < 2
     across = np.where(vertical, 0.0, signed / (width / 2))
+    # a depth below 1 reads from farther out, so that the content there looks smaller
     return PerspectiveMap(across, np.where(vertical, signed / (height / 2), 0.0))
 
 
@@ -237,6 +246,7 @@ def perspective(images: Tensor, random: ImageRandom, *, tilt: Values, side: Valu
 
 def _mirror_map(height: int, width: int, *, mirrored: Values) -> AffineMap:
     one, nothing = np.ones_like(mirrored), np.zeros_like(mirrored)
+    # −1 times x mirrors, because coordinates are relative to the center
     return linear_map(1 - 2 * mirrored, nothing, nothing, one)
 
 
@@ -249,5 +259,6 @@ def _mirror_map(height: int, width: int, *, mirrored: Values) -> AffineMap:
 )
 def mirror(images: Tensor, random: ImageRandom, *, mirrored: Values) -> Tensor:
     """Exchange left and right."""
+    # a flip moves whole pixels, so the map is needed for masks and boxes only
     chosen = torch.from_numpy(mirrored == 1).to(images.device).reshape(-1, 1, 1, 1)
     return torch.where(chosen, images.flip(-1), images)

@@ -19,6 +19,7 @@ def corrected_for_chance(rates: ArrayLike, choices: int) -> FloatArray:
         >>> corrected_for_chance([0.5, 0.75, 1.0], 2).tolist()
         [0.0, 0.5, 1.0]
     """
+    # with one choice, chance is 1 and the formula would divide by 0
     if choices < 2:
         raise UsageError(f"choices must be at least 2, got {choices}.")
     shares = np.asarray(rates, dtype=np.float64)

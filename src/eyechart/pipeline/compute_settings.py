@@ -84,6 +84,7 @@ class ComputeSettings:
     @property
     def resources(self) -> Resources:
         """What the engine may use."""
+        # here rather than at the top, because `devices` imports torch, which is slow
         from eyechart.core.devices import split_devices
 
         return Resources(

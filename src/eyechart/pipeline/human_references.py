@@ -109,6 +109,7 @@ def studies_of(references: References | Reference) -> tuple[HumanStudy, ...]:
     for reference in references.parts:
         responses = reference.responses
         names = list(dict.fromkeys(step.study for step in responses.flow))
+        # simulated responses without a flow still count as a study, so that they are marked
         for name in names or [""] * responses.simulated:
             flow = tuple(
                 FlowCount(step=step.step, rule=step.rule, count=step.count)

@@ -45,6 +45,7 @@ def fit_monotone(values: FloatArray, accuracy: FloatArray) -> MonotoneCurve:
     order = np.argsort(values)
     places, means = values[order], accuracy[order]
     weights = None
+    # np.unique would sort again, so it runs only if values are tied
     if (places[1:] == places[:-1]).any():
         places, inverse, counts = np.unique(places, return_inverse=True, return_counts=True)
         means = np.bincount(inverse, weights=means) / counts
@@ -61,6 +62,7 @@ def explained_variance(predicted: FloatArray, accuracy: FloatArray) -> float:
         1.0
     """
     total = float(((accuracy - accuracy.mean()) ** 2).sum())
+    # a negation, so that NaN is rejected as well
     if not total > 0:
         raise UsageError("Human accuracy must differ between conditions: there is no variance.")
     return 1 - float(((accuracy - predicted) ** 2).sum()) / total

@@ -72,6 +72,7 @@ def amplitudes(levels: Tensor) -> Tensor:
 
 def to_shown(images: Tensor) -> Tensor:
     """Return images in [0, 1] as the 8 bits that a screen shows, uint8."""
+    # the conversion truncates, so that one half must be added to round
     return (images.clamp(0, 1) * 255 + 0.5).to(torch.uint8)
 
 
@@ -184,6 +185,7 @@ def _gaussian(side: int, sigma: float, device: torch.device) -> Tensor:
     distance = torch.arange(side, dtype=torch.float64, device=device)
     distance = (distance[:, None] - distance[None, :]).abs()
     reach = torch.arange(-radius, radius + 1, dtype=torch.float64, device=device)
+    # over the whole kernel, because gray beyond the border has its weight as well
     total = torch.exp(-(reach**2) / (2 * sigma**2)).sum()
     weights = torch.exp(-(distance**2) / (2 * sigma**2)) / total
     return torch.where(distance <= radius, weights, 0.0)

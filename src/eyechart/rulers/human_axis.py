@@ -58,7 +58,9 @@ def fit_human_map(values: FloatArray, accuracy: FloatArray) -> HumanMap:
     means = np.nanmean(steps, axis=0)
     least = MIN_SLOPE * widths
     rows = np.vstack([means, EXACT * np.ones(len(widths))])
+    # nnls fits only what exceeds the minimum slope, so that its bound of 0 enforces the minimum
     targets = np.append(1 - accuracy, EXACT) - rows @ least
     increments = nnls(rows, targets)[0] + least
     losses = np.append(0.0, np.cumsum(increments))
+    # the large weight makes the last loss almost 1; the division makes it exactly 1
     return HumanMap(KNOTS, losses / losses[-1])

@@ -115,6 +115,7 @@ def measure_conditions(
     mean_amplitude = _mean_amplitude(images, device)
     for start in range(0, len(images), BATCH):
         batch = list(range(start, min(start + BATCH, len(images))))
+        # batches are written whole, so that the first image of a batch stands for all of it
         missing = {
             meter.table: [
                 place for place in places if row_of(start, place) not in done[meter.table]
@@ -183,6 +184,7 @@ def _mean_amplitude(images: ImageSet, device: torch.device) -> Tensor:
 
 def _rows(batch: Sequence[int], places: Sequence[int], columns: Sequence[Columns]) -> pa.Table:
     numbers = np.array([row_of(image, place) for place in places for image in batch])
+    # measured condition by condition, but numbered image by image
     order = np.argsort(numbers, kind="stable")
     table = {ROW: pa.array(numbers[order])}
     for name in columns[0]:

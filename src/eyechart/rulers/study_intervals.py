@@ -51,6 +51,7 @@ def replicates(
     humans: HumanConditions, n_images: int, n_bootstrap: int, seed: int
 ) -> list[Replicate]:
     """Return replicates in which images, and the observers of each experiment, are resampled."""
+    # separate seeds, so that replicates of images do not depend on the experiments
     drawn = [draw_weights(n_images, (seed, 1))]
     groups = _observers_by_experiment(humans)
     drawn += [draw_weights(len(group), (seed, 2, place)) for place, group in enumerate(groups)]

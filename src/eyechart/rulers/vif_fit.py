@@ -128,6 +128,7 @@ def nested_fit(means: FloatArray, accuracy: FloatArray, experiments: Experiments
     # errors[a][b]: the error on b, of a curve that has seen neither a nor b
     errors: dict[str, dict[str, FloatArray]] = {name: {} for name in names}
     for one, two in combinations(names, 2):
+        # a curve that has seen neither experiment serves both directions, which halves the fits
         rest = ~(members[one] | members[two])
         on_one: list[float] = []
         on_two: list[float] = []

@@ -97,6 +97,7 @@ def quarter_turns(clean: Tensor, corrupted: Tensor) -> Tensor:
     similarity = torch.stack(
         [_correlation(before, torch.rot90(after, -turn, dims=(1, 2))) for turn in range(4)]
     )
+    # added to the unturned image, so that images of which little is left are not turned
     similarity[0] += MIN_LEAD
     return similarity.argmax(dim=0)
 
@@ -110,6 +111,7 @@ def _band(gray: Tensor) -> Tensor:
     planes = gray.to(torch.float64)
     rows, columns = (torch.fft.fftfreq(side, device=gray.device) for side in gray.shape[1:])
     squares = (rows[:, None] ** 2 + columns[None, :] ** 2).to(torch.float64)
+    # the Fourier transform of a Gaussian of scale σ is exp(−2π²σ²f²)
     factor = -2 * torch.pi**2 * squares
     band = torch.exp(factor * FINE**2) - torch.exp(factor * COARSE**2)
     filtered: Tensor = torch.fft.ifft2(torch.fft.fft2(planes) * band)
@@ -118,4 +120,5 @@ def _band(gray: Tensor) -> Tensor:
 
 def _correlation(one: Tensor, two: Tensor) -> Tensor:
     norm = ((one * one).sum(dim=(1, 2)) * (two * two).sum(dim=(1, 2))).sqrt()
+    # a constant image has norm 0; its correlation becomes 0 rather than NaN
     return (one * two).sum(dim=(1, 2)) / norm.clamp_min(1e-12)

@@ -150,11 +150,13 @@ def take_bilinear(images: Tensor, source: PixelMap, spread: Values | None = None
         side = _columns(spread, x)
         # the centers of equal parts of the square
         steps = [((index + 0.5) / SAMPLES - 0.5) * side for index in range(SAMPLES)]
+    # nine samples of at most 255 · 2¹⁶ stay far below 2³¹, so that int32 holds the sum
     total = torch.zeros_like(levels)
     for step_x in steps:
         for step_y in steps:
             columns, rows = source.source(x + step_x, y + step_y, height, width)
             total += _between(levels, rows, columns)
+    # weights of rows and columns multiply, which gives 16 fractional bits per sample
     whole = len(steps) ** 2 << 2 * WEIGHT_BITS
     return ((total + whole // 2) // whole).to(torch.uint8)
 
@@ -175,6 +177,7 @@ def _split(coordinates: Tensor) -> tuple[Tensor, Tensor]:
     """Return the pixel at or before each coordinate, and the weight of the next one in 2⁻⁸."""
     # the center of pixel 0 is at 0.5
     fine = torch.round((coordinates - 0.5) * FINE).to(torch.int64)
+    # half of 2⁸ is added before the shift, so that weights round to nearest
     coarse = (fine + 128) >> 16 - WEIGHT_BITS
     return coarse >> WEIGHT_BITS, coarse & (1 << WEIGHT_BITS) - 1
 

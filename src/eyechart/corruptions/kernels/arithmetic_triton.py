@@ -10,9 +10,11 @@ BLOCK = 2048
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _to_bytes(source, target, size, AMOUNT: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    # int64, because a batch of large images may have more than 2³¹ values
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size
     levels = tl.load(source + place, mask=inside, other=0.0) * 255 + AMOUNT
+    # before the conversion, which is undefined for values outside the range of uint8
     levels = tl.minimum(tl.maximum(levels, 0.0), 255.0)
     tl.store(target + place, levels.to(tl.uint8), mask=inside)
 

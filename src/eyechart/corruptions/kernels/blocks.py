@@ -39,6 +39,7 @@ def _shrink_rows(planes: NDArray[np.uint8], after: int) -> NDArray[np.uint8]:
     """Return planes (P, rows, columns) with blocks of rows averaged, `after` blocks in total."""
     first, count, weight = _blocks(planes.shape[1], after)
     longest = int(count.max())
+    # 16-bit sums are faster, and suffice if the longest block of white pixels fits
     small = longest * 255 < 1 << 16
     total: NDArray[Any] = planes.take(first, axis=1).astype(np.uint16 if small else np.uint32)
     for step in range(1, longest):
@@ -47,6 +48,7 @@ def _shrink_rows(planes: NDArray[np.uint8], after: int) -> NDArray[np.uint8]:
     # all weights of a block are equal
     means = total.astype(np.uint32)
     means *= weight[:, None]
+    # one half in fixed point, so that the shift rounds as in Pillow
     means += np.uint32(FIXED // 2)
     means >>= np.uint32(FIXED.bit_length() - 1)
     return means.astype(np.uint8)

@@ -34,6 +34,7 @@ def disk_means(
     sides = [reach + 1] * 4
     mirror = CV2_BORDERS["mirror"]
     padded = np.stack([cv2.copyMakeBorder(plane, *sides, mirror) for plane in levels])
+    # dividing a kernel of three weights instead of the image saves a pass over all pixels
     across = soft / (255 * sum(2 * half + 1 for half in halves))
     out = np.empty(levels.shape, dtype=np.float32)
     for sums, result in zip(_disk_sums(padded.astype(np.uint16), halves), out, strict=True):
@@ -45,6 +46,7 @@ def _disk_sums(padded: NDArray[np.uint16], halves: list[int]) -> NDArray[np.uint
     """Return the sums over the disk, for all pixels except a margin of the disk's reach."""
     reach = len(halves) // 2
     height, width = (size - 2 * reach for size in padded.shape[1:])
+    # a copy, since the runs grow in place
     runs = padded[..., reach : reach + width].copy()
     total = np.zeros((len(padded), height, width), dtype=np.uint16)
     for half in range(reach + 1):

@@ -45,6 +45,7 @@ ODD_OUTER, ODD_INNER, ODD_FIRST, ODD_THIRD = -7373, -20995, -3196, -16069
 # RGB to Y, Cb, Cr in units of 2⁻¹⁶, and back.
 TO_GRAY, TO_BLUE, TO_RED = (19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329)
 RED_OF_RED, GREEN_OF_BLUE, GREEN_OF_RED, BLUE_OF_BLUE = 91881, -22554, -46802, 116130
+# one half in these units, added before a shift by 16 bits so that it rounds
 HALF = 1 << 15
 
 
@@ -52,6 +53,7 @@ def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
     """Return the uint8 images (B, C, H, W) after a round trip through JPEG of `quality`."""
     height, width = levels.shape[2:]
     if levels.shape[1] == 1:
+        # a JPEG of one channel has neither a color conversion nor chroma
         return _through_blocks(levels, quality, LUMINANCE)[..., :height, :width].to(torch.uint8)
     red, green, blue = levels.to(torch.int32).unbind(dim=1)
     gray, blueness, redness = (
@@ -65,6 +67,7 @@ def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
     )
     gray = _through_blocks(gray[:, None], quality, LUMINANCE)[:, 0, :height, :width]
     chroma = _halve(torch.stack((blueness, redness), dim=1))
+    # rounded up: the last chroma sample of an odd side covers one pixel
     rows, columns = -(-height // 2), -(-width // 2)
     chroma = _through_blocks(chroma, quality, CHROMINANCE)[..., :rows, :columns]
     blueness, redness = _double(chroma)[..., :height, :width].sub_(128).unbind(dim=1)
@@ -94,6 +97,7 @@ def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> 
     size = torch.floor((frequencies.abs() + 4 * steps) / (8 * steps))
     kept = size * frequencies.sign() * steps
     down = _shifted(cosine.T @ kept, SHIFT - 2)
+    # 13 bits of the factors, 2 kept between the passes, and 3 for the scale of 8 of both passes
     back = _shifted(down @ cosine, SHIFT + 5).add_(128).clamp_(0, 255)
     return back.transpose(3, 4).reshape(planes.shape).to(torch.int32)
 
@@ -119,6 +123,7 @@ def _cosine(device: torch.device) -> Tensor:
     the rounded cosines.
     """
     matrix = np.zeros((8, 8))
+    # √8 times 1/√8, the constant row of the orthonormal matrix
     matrix[0] = 1 << SHIFT
     matrix[4] = np.array([1, -1, -1, 1, 1, -1, -1, 1]) << SHIFT
     for row, outer, inner in (
@@ -127,6 +132,7 @@ def _cosine(device: torch.device) -> Tensor:
     ):
         matrix[row] = [outer, inner, -inner, -outer, -outer, -inner, inner, outer]
     for row, half in zip((1, 3, 5, 7), _odd(), strict=True):
+        # cosines of odd frequency are antisymmetric about the middle of a block
         matrix[row] = [*half, *(-half[::-1])]
     return torch.from_numpy(matrix).to(device)
 
@@ -148,6 +154,7 @@ def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:
     """Return quantization steps (B, 64): the standard tables, scaled by quality as in libjpeg."""
     # libjpeg's jpeg_quality_scaling
     percent = np.where(quality < 50, 5000 // np.maximum(quality, 1), 200 - 2 * quality)
+    # baseline JPEG stores a step in 8 bits, and a step of 0 would divide by zero
     steps = np.clip((np.array(table) * percent[:, None] + 50) // 100, 1, 255)
     return torch.from_numpy(steps.astype(np.float64))
 

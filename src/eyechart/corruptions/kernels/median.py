@@ -40,6 +40,7 @@ def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uin
         return np.asarray(cv2.medianBlur(plane, side))
     # the median is the number of gray levels that more than half of the window's pixels exceed
     medians = np.full_like(plane, plane.min())
+    # levels outside the range of the plane need no count: all pixels exceed them, or none
     for level in range(int(plane.min()), int(plane.max())):
         brighter = (plane > level).view(np.uint8)
         counts = cv2.boxFilter(

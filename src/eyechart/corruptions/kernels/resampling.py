@@ -53,6 +53,7 @@ def bilinear_matrix(
     row = torch.arange(rows, device=device, dtype=torch.float64).reshape(-1, 1)
     column = torch.arange(columns, device=device, dtype=torch.float64) - start
     scale = length / wanted
+    # clamped: where an image is enlarged, the triangle keeps a radius of one source pixel
     distance = (column + 0.5 - (row + 0.5) * scale).abs_().div_(scale.clamp(min=1))
     weights = (1 - distance).clamp_(min=0)
     weights *= (column >= 0) & (column < length) & (row < wanted)
@@ -64,6 +65,7 @@ def thumbnail_matrix(factor: Values, size: int, device: torch.device) -> Tensor:
     """Return (B, size, size) matrices that shrink to int(size / factor) pixels, then enlarge."""
     # the small addition makes 224 / (224 / 200) exactly 200
     small = np.maximum(np.floor(size / factor + 1e-9), 1)
+    # one shape for the batch; rows beyond the size of a smaller image are zero
     most = int(small.max())
     nothing, full = np.zeros_like(small), np.full_like(small, size)
     shrink = bilinear_matrix(nothing, full, small, most, size, device)

@@ -12,10 +12,12 @@ from torch.nn.functional import max_pool2d, pad
 
 from eyechart.corruptions.kernels.opencv import opencv
 
+# thresholds, cap and kernel of `spatter` in the code of ImageNet-C
 CANNY_LOW, CANNY_HIGH = 50, 150
 FARTHEST = 20
 EMBOSS = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
 FIXED = 1 << 16
+# OpenCV's weights for DIST_L2 with a 5 × 5 mask: 1, 1.4 and 2.1969 px
 STEPS = {(0, 1): FIXED, (1, 1): int(1.4 * FIXED), (1, 2): int(2.1969 * FIXED)}
 """Chamfer distances of the 5 × 5 mask, in 1/65,536 px."""
 TANGENT = 13_573
@@ -59,6 +61,7 @@ def canny(levels: Tensor) -> Tensor:
     total = left + 2 * padded[..., 1:-1] + right
     dy = total[..., 2:, :] - total[..., :-2, :]
     strength = dx.abs() + dy.abs()
+    # gradients beyond the border count as 0, so that pixels at the border can be edges
     around = pad(strength, (1, 1, 1, 1))
 
     def neighbor(down: int, across: int) -> Tensor:
@@ -69,14 +72,18 @@ def canny(levels: Tensor) -> Tensor:
     y = dy.abs().to(torch.int64) << 15
     # the direction of the gradient in sectors of 45°, computed with integers only
     flat = y < x * TANGENT
+    # tan 67.5° = tan 22.5° + 2, and 2 is 1 << 16 in units of 2⁻¹⁵
     steep = y > x * TANGENT + (x << 16)
+    # one comparison is strict and one is not, so that a ridge of two equal pixels keeps one
     along_x = (strength > neighbor(0, -1)) & (strength >= neighbor(0, 1))
     along_y = (strength > neighbor(-1, 0)) & (strength >= neighbor(1, 0))
     falling = (strength > neighbor(-1, -1)) & (strength > neighbor(1, 1))
     rising = (strength > neighbor(-1, 1)) & (strength > neighbor(1, -1))
+    # y points down: with opposite signs, the gradient lies along the rising diagonal
     diagonal = torch.where((dx ^ dy) < 0, rising, falling)
     peak = torch.where(flat, along_x, torch.where(steep, along_y, diagonal))
     weak = peak & (strength > CANNY_LOW)
+    # hysteresis: weak edges count only where they are connected to strong ones
     return _grow(weak & (strength > CANNY_HIGH), weak)
 
 
@@ -102,6 +109,7 @@ def edge_distance(edges: Tensor) -> Tensor:
     for (short, long), cost in STEPS.items():
         for down, across in _directions(short, long):
             for times in (1, 2, 4, 8, 16):
+                # a longer jump would cost at least the limit and change nothing
                 if times * cost < limit:
                     moved = _shifted(distance, times * down, times * across, limit)
                     distance = torch.minimum(distance, moved + times * cost)
@@ -147,6 +155,7 @@ def _equalize(images: Tensor) -> Tensor:
     # OpenCV maps the lowest occupied level to 0
     lowest = (counts > 0).to(torch.int32).argmax(dim=1, keepdim=True)
     first = counts.gather(1, lowest)
+    # clamped for a constant image, whose table is replaced below
     scale = 255.0 / (pixels - first).clamp(min=1).to(torch.float32)
     table = torch.round((below - first).clamp(min=0).to(torch.float32) * scale).to(torch.int32)
     # a constant image is unchanged
