@@ -37,6 +37,7 @@ def write_deployment(study: OpenStudy, settings: DeploySettings, out: Path) -> l
     """Write all files of a deployment into a folder, and return their paths."""
     settings.check()
     facts = deployment_facts(study, settings)
+    # Strict: a misspelled fact must raise, not leave a gap in a web server's configuration.
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -68,6 +69,7 @@ def deployment_facts(study: OpenStudy, settings: DeploySettings) -> dict[str, ob
         ).all()
     by_role = Counter({role: count for role, count, _ in stimuli})
     address = f"https://{settings.domain}"
+    # Beside the interpreter, where pip installs programs: a service does not see the user's PATH.
     program = settings.command or Path(sys.executable).with_name("eyechart")
     return {
         "config": config,

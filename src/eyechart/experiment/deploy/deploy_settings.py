@@ -9,6 +9,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 
 SERVER = "Server"
+# With at least one dot: public certificates are not issued for a bare host name.
 DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 PLAIN_PATH = re.compile(r"/[\w./+-]+")

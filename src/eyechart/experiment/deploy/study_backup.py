@@ -64,19 +64,23 @@ def back_up(folder: StudyFolder, out: Path, keep: int = 14) -> StudyBackup:
         raise UsageError(f"Cannot write into {out}: {error.strerror}.") from None
     url = make_url(folder.database_url)
     is_sqlite = url.get_backend_name() == "sqlite"
+    # UTC and fixed width: names sort by time, also when daylight saving time ends.
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     ending = "sqlite" if is_sqlite else "pgdump"
     target = out / f"{folder.config.name}-{moment}.{ending}"
     with atomic_file(target) as temporary:
+        # Private before the first byte is written: a backup may hold platform ids.
         temporary.touch(mode=0o600)
         snapshot = _copy_sqlite(url, temporary) if is_sqlite else _dump(url, temporary)
         restored = _sqlite_digests(temporary) if is_sqlite else _restored(url, temporary)
+        # Checked before the file gets its name, so that a bad backup never pushes out a good one.
         wrong = [name for name in TABLES if snapshot[name] != restored[name]]
         if wrong:
             raise UsageError(
                 f"The backup differs from the database in the table {wrong[0]}: nothing was kept;"
                 " check the disk and try again."
             )
+    # Eight characters before the T: a study named "pilot" must not remove those of "pilot-2".
     for old in sorted(out.glob(f"{folder.config.name}-????????T*Z.{ending}"))[:-keep]:
         old.unlink()
     return StudyBackup(target, snapshot)
@@ -86,6 +90,7 @@ def _copy_sqlite(url: URL, target: Path) -> Digests:
     path = Path(str(url.database))
     if not path.is_file():
         raise UsageError(f"The database {path} does not exist.")
+    # Without an isolation level, the module starts and ends no transactions by itself.
     with closing(sqlite3.connect(path, isolation_level=None)) as live:
         # One transaction: the digests and the copy are of the same moment.
         live.execute("BEGIN")
@@ -98,6 +103,7 @@ def _copy_sqlite(url: URL, target: Path) -> Digests:
 def _sqlite_digests(file: Path) -> Digests:
     with closing(sqlite3.connect(file)) as copy:
         (state,) = copy.execute("PRAGMA integrity_check").fetchone()
+        # SQLite's integrity check does not look at foreign keys.
         if state != "ok" or copy.execute("PRAGMA foreign_key_check").fetchone():
             raise UsageError(f"The backup is damaged ({state}): check the disk and try again.")
         return _read_sqlite(copy)
@@ -107,7 +113,9 @@ def _read_sqlite(connection: sqlite3.Connection) -> Digests:
     digests = {}
     for name in TABLES:
         digest, count = hashlib.sha256(), 0
+        # SQLite's backup copies pages, so that the rows keep their ids.
         for row in connection.execute(f"SELECT * FROM {name} ORDER BY rowid"):
+            # repr tells a number from its text, and None from an empty text.
             digest.update(repr(row).encode())
             count += 1
         digests[name] = (count, digest.hexdigest())
@@ -119,6 +127,8 @@ def _dump(url: URL, target: Path) -> Digests:
     if missing:
         raise UsageError(f"A backup needs {' and '.join(missing)}: apt install postgresql-client.")
     with _connected(url) as live:
+        # At PostgreSQL's default level, each statement could see a newer state than the snapshot.
+        # It can only be set before the first query.
         live.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
         snapshot = live.scalar(text("SELECT pg_export_snapshot()"))
         digests = _read_postgresql(live)
@@ -130,6 +140,7 @@ def _dump(url: URL, target: Path) -> Digests:
 def _restored(url: URL, file: Path) -> Digests:
     """Restore a backup into a new database, and return what it contains."""
     name = f"check_{uuid4().hex}"
+    # PostgreSQL creates and drops databases only outside a transaction.
     with _connected(url, is_autocommit=True) as server:
         try:
             server.execute(text(f"CREATE DATABASE {name}"))
@@ -140,6 +151,7 @@ def _restored(url: URL, file: Path) -> Digests:
             ) from None
         try:
             scratch = url.set(database=name)
+            # The owner in the backup may be a role that this one must not act for.
             _call(scratch, "pg_restore", "--no-owner", f"--dbname={name}", str(file))
             with _connected(scratch) as copy:
                 return _read_postgresql(copy)
@@ -151,6 +163,7 @@ def _read_postgresql(connection: Connection) -> Digests:
     digests = {}
     for name in TABLES:
         # The digest does not depend on the order of the rows, which a restored table has anew.
+        # string_agg gives NULL and not an empty text for a table without rows.
         query = (
             "SELECT count(*), coalesce(md5(string_agg(md5(t::text), '' ORDER BY md5(t::text))), '')"
             f" FROM {name} t"
@@ -172,11 +185,13 @@ def _connected(url: URL, is_autocommit: bool = False) -> Iterator[Connection]:
         reason = " ".join(str(error.orig).split()).rstrip(".")
         raise UsageError(f"The database does not respond: {reason}.") from None
     finally:
+        # A pooled connection would keep its database from being dropped.
         engine.dispose()
 
 
 def _call(url: URL, *words: str) -> None:
     """Run a program of PostgreSQL; a password is passed in the environment, not as an argument."""
+    # SQLAlchemy takes the folder of a Unix socket from the query of the address.
     host = url.query.get("host", url.host)
     chosen = {
         "PGHOST": host if isinstance(host, str) else None,

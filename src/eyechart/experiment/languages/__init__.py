@@ -12,6 +12,7 @@ from eyechart.core.registry import unknown_name
 
 FOLDER = Path(__file__).parent
 DEFAULT = "en"
+# The default comes first; the others are sorted, since glob's order depends on the disk.
 LANGUAGES = (DEFAULT, *sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != DEFAULT))
 """Languages of the pages, as the language tags of HTML."""
 
@@ -24,6 +25,7 @@ def read_texts(language: str) -> Mapping[str, str]:
         >>> read_texts("de")["category.dog"]
         'Hund'
     """
+    # Before a path is made of the name, which must not lead out of the folder.
     if language not in LANGUAGES:
         raise unknown_name("language", language, LANGUAGES)
     texts: dict[str, str] = json.loads((FOLDER / f"{language}.json").read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ class Metric:
     def lines(self) -> Iterable[str]:
         """Yield the metric's lines."""
         yield f"# HELP {self.name} {self.help}"
+        # Never a counter, which may only grow: trials on their way can expire.
         yield f"# TYPE {self.name} gauge"
         for labels, value in self.samples:
             inner = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
@@ -46,9 +47,11 @@ def metrics_text(monitor: StudyMonitor) -> str:
         Metric("eyechart_cost", "Pay of all sessions that ended, with the platform's fee.",
                (({"currency": monitor.currency}, float(monitor.cost)),)),
     ]  # fmt: skip
+    # Left out rather than 0, which would read as perfect timing.
     if monitor.timing.flagged is not None:
         text = "Fraction of the newest main responses with a timing flag."
         metrics.append(Metric("eyechart_timing_flagged", text, (({}, monitor.timing.flagged),)))
+    # The format demands a line feed after the last line too.
     return "\n".join(line for metric in metrics for line in metric.lines()) + "\n"
 
 
@@ -57,4 +60,5 @@ def _by(label: str, counts: Mapping[str, int]) -> tuple[Sample, ...]:
 
 
 def _escaped(text: str) -> str:
+    # Backslashes first, or those of the other escapes would be doubled.
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -38,6 +38,8 @@ def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = No
     read = _kept(_reader(study, prices or Prices()))
     token = status_token(study.secret)
 
+    # Plain functions and not coroutines: FastAPI runs them in threads, so that waiting for the
+    # database or for the lock does not hold up participants.
     @app.get("/status", include_in_schema=False)
     def status_page(request: Request) -> Response:
         """Return the page."""
@@ -65,6 +67,7 @@ def _reader(study: OpenStudy, prices: Prices) -> Read:
     def read() -> StudyMonitor:
         listing = newest_listing(study.folder.path)
         reward = hourly_reward(study.config, prices.pay)
+        # What was listed is what is owed; the planned pay only stands in before that.
         rates = PayRates(reward, currency=prices.currency) if not listing else listed_rates(listing)
         now = datetime.now(UTC)
         return read_monitor(study, rates, now, prices.fee_fraction, prices.fee_text)
@@ -75,11 +78,13 @@ def _reader(study: OpenStudy, prices: Prices) -> Read:
 def _kept(read: Read) -> Read:
     """Return a reader that reads at most every `FRESH_S` seconds."""
     lock = Lock()
+    # A list of at most one reading, which the closure can replace without nonlocal.
     known: list[tuple[float, StudyMonitor]] = []
 
     def fresh() -> StudyMonitor:
         # Waiting requests get the reading for which they wait.
         with lock:
+            # Not the wall clock, which may be set back.
             if not known or monotonic() - known[0][0] > FRESH_S:
                 known[:] = [(monotonic(), read())]
             return known[0][1]
@@ -92,13 +97,16 @@ def _locked(request: Request, token: str) -> Response | None:
     kind, _, sent = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":
         try:
+            # Any user name will do. The password is all that follows the first colon (RFC 7617).
             sent = base64.b64decode(sent, validate=True).decode().partition(":")[2]
         except (binascii.Error, ValueError):
             sent = ""
+    # In constant time, and as bytes: for text, compare_digest accepts ASCII only.
     if hmac.compare_digest(sent.encode(), token.encode()):
         return None
     rejected = problem(401, "no_token", "The status token is needed: eyechart experiment status"
                        " STUDY --token prints it.")  # fmt: skip
+    # Without this header, a browser does not ask for the password.
     rejected.headers["www-authenticate"] = 'Basic realm="status", charset="UTF-8"'
     return rejected
 

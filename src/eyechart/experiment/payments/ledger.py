@@ -35,6 +35,7 @@ class Ledger:
 
     def listing(self) -> Entry | None:
         """Return what was recorded about the newest listing on the platform, if there is one."""
+        # A listing belongs to the study and not to a participant, hence the empty name.
         entry = self._last("create", "")
         return entry if entry is not None and entry["state"] == "done" else None
 
@@ -50,13 +51,16 @@ class Ledger:
             "state": state,
             **more,
         }
+        # Append only, so that no earlier line can be lost; private, since it says who was paid.
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
             file.flush()
+            # After a power failure, a request that was sent must not look as if it never was.
             os.fsync(file.fileno())
 
     def _last(self, action: Action, participant: str) -> Entry | None:
+        # By address too: a trial in the sandbox must not count as paid.
         steps = (
             entry
             for entry in self._entries()
@@ -75,6 +79,7 @@ def _read(path: Path) -> list[Entry]:
         return [json.loads(line) for line in lines]
     except FileNotFoundError:
         return []
+    # A damaged line is not skipped: it may be the record of a payment.
     except (OSError, ValueError):
         raise UsageError(
             f"{path} cannot be read: restore it from a backup before anybody is paid."

@@ -33,6 +33,7 @@ def payment_steps(
     """Yield the steps that pay all sessions with an outcome: approval, then the bonus."""
     for payment in payments:
         payee = payment.payee
+        # Without ids, the platform cannot be told whom to pay.
         if payment.outcome not in OUTCOMES or not payee.ids:
             continue
         yield PayStep("approve", payee.participant, api.approve(payee))
@@ -49,6 +50,7 @@ def find_sessions(payments: Sequence[Payment], names: Sequence[str]) -> list[Pay
     """
     by_participant = {payment.payee.participant: payment for payment in payments}
     chosen = []
+    # All names are checked first: one wrong name must not leave a list half sent.
     for name in names:
         payment = find_code(payments, name) or by_participant.get(name.strip().upper())
         if payment is None:
@@ -80,6 +82,7 @@ def open_steps(ledger: Ledger, steps: Iterable[PayStep]) -> tuple[list[PayStep],
         other: Action = "approve" if step.action == "reject" else "reject"
         if state == "done" or ledger.state(other, step.participant) == "done":
             continue
+        # A lost reply leaves open whether money was moved; only a human can look that up.
         is_lost = state == "sent" and not step.is_repeatable
         (unknown if is_lost else to_do).append(step)
     return to_do, unknown
@@ -92,10 +95,12 @@ def carry_out(account: ApiAccount, ledger: Ledger, steps: Sequence[PayStep]) -> 
     """
     # Two processes that pay at the same time would both find a step open.
     with lock_file(ledger.path):
+        # Compared with the ledger again: another process may have paid before the lock was free.
         for step in open_steps(ledger, steps)[0]:
             ledger.write(step.action, step.participant, "sent")
             try:
                 account.send(step.requests)
+            # Before its base class UsageError: a step recorded as failed would be sent again.
             except NoReply:
                 raise
             except UsageError as error:
@@ -128,8 +133,10 @@ def create_listing(
             ledger.write("create", "", "failed")
             raise
         listing_id = api.listing_id(reply)
+        # As text, because JSON has no decimal numbers and floats do not keep exact cents.
         rates = {"reward": str(listing.reward), "bonus": str(listing.bonus), "currency": currency}
         ledger.write("create", "", "done", id=listing_id, places=listing.places, **rates)
+        # After the id is on record: a failure here leaves a listing that can still be found.
         if publish:
             account.send(api.publish(), listing_id)
     return listing_id

@@ -69,6 +69,7 @@ class PayRates:
             >>> [str(rates.amount(outcome)) for outcome in ("finished", "failed", "left")]
             ['1.60', '1.00', '0']
         """
+        # No end was reached: neither active nor left sessions have a completion code.
         if outcome not in OUTCOMES:
             return Decimal(0)
         return self.reward + (self.bonus if outcome == "finished" else 0)
@@ -111,6 +112,8 @@ class Payment:
 
 def hourly_reward(config: StudyConfig, hourly: float) -> Decimal:
     """Return the pay of a session of the duration that participants are told, in full cents."""
+    # Rounded up: never below the hourly pay. By way of text, since the binary digits of a float
+    # such as 12.1 could add a cent.
     return (Decimal(str(hourly)) * config.minutes / 60).quantize(CENT, ROUND_UP)
 
 
@@ -143,6 +146,7 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
         excluded: dict[int, tuple[str, ...]] = {}
         for session_id, rule in db.execute(
             select(ExclusionRow.session_id, ExclusionRow.rule)
+            # Another version of the rules may have judged the same session otherwise.
             .where(ExclusionRow.version == config.rules)
             .order_by(ExclusionRow.id)
         ):
@@ -156,6 +160,7 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
         ).all()
     payments = []
     for session, participant in rows:
+        # Whoever left before the first trial was last seen when joining.
         seen = last.get(session.id, session.created_at)
         if session.state == ACTIVE:
             is_gone = now - seen > timedelta(minutes=config.lease_minutes)
@@ -182,5 +187,7 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
 
 def find_code(payments: Iterable[Payment], code: str) -> Payment | None:
     """Return the session with this completion code, or None if it was never given to anybody."""
+    # Codes are typed or pasted by hand, maybe in lower case and with stray spaces.
     plain = code.strip().upper()
+    # Sessions that have not ended share the empty code, which must not match any of them.
     return next((payment for payment in payments if payment.code and payment.code == plain), None)

@@ -71,6 +71,7 @@ def responses_needed(
         np.zeros(n_images),
     )
     uniform, adaptive = (
+        # The same stream for both, so that they differ only by their allocation.
         _needed(table, rates, half_width, np.random.default_rng((seed, 29)), is_adaptive)
         for is_adaptive in (False, True)
     )
@@ -93,6 +94,7 @@ def _needed(
         low, high = study.interval()
         if high - low <= 2 * half_width:
             return Reached(round(wanted), (low, high))
+        # Growing steps, since each interval is a bootstrap: the result is at most 6 % too high.
         wanted *= GROWTH
     return None
 
@@ -111,6 +113,7 @@ class _GrowingStudy:
         self._is_adaptive = is_adaptive
         n_stimuli = len(rates)
         self._taken = np.zeros(n_stimuli, dtype=np.int64)
+        # Breaks ties at random, but the same way each time.
         self._shuffle = random.random(n_stimuli)
         self._groups = [group_of(table.corruption, value) for value in table.delta_v]
         members: dict[Group, list[int]] = {}
@@ -145,6 +148,7 @@ class _GrowingStudy:
         rows = np.arange(len(self._taken))
         if self._is_adaptive:
             rows = self._members[groups_in_order(self._counts)[0]]
+        # lexsort's last key is the first to count: fewest responses, then the random order.
         order = np.lexsort((self._shuffle[rows], self._taken[rows]))
         return int(rows[order[0]])
 
@@ -170,6 +174,7 @@ class _GrowingStudy:
             corruption=[self._table.corruption] * len(rows),
             subject=[""] * len(rows),
             image=np.array(self._table.image)[rows].tolist(),
+            # Any two categories do: only whether a response is correct enters the curve.
             label=["cat"] * len(rows),
             response=np.where(hits, "cat", "dog").tolist(),
             delta_v=self._table.delta_v[rows].tolist(),

@@ -10,7 +10,9 @@ from eyechart.humans.same_different import ALIKE, MIN_OBSERVERS, MIN_RESPONSES
 from eyechart.stats.intervals import CONFIDENCE, clustered_interval
 from eyechart.stats.p_values import SIGNIFICANT, sign_flip
 
+# The conventional power (Cohen, 1988).
 POWER = 0.8
+# Standard error of a power of 0.8: sqrt(0.8 * 0.2 / 200), about 0.03.
 SIMULATIONS = 200
 STEP = 0.01
 
@@ -45,6 +47,7 @@ def pair_power(n_responses: int, n_participants: int, n_pairs: int, seed: int = 
         >>> pair_power(n_responses=200, n_participants=20, n_pairs=3).detectable
         0.63
     """
+    # At least one response for each participant, which reduceat in `_correct` relies on.
     n_used = min(n_participants, n_responses)
     counts = np.full(n_used, n_responses // max(n_used, 1))
     counts[: n_responses - int(counts.sum())] += 1
@@ -53,7 +56,9 @@ def pair_power(n_responses: int, n_participants: int, n_pairs: int, seed: int = 
 
     def told_apart(accuracy: float) -> float:
         found = [
+            # Correct minus incorrect responses, which is symmetric around 0 for a guess.
             sign_flip(2 * correct - counts) * n_pairs < SIGNIFICANT
+            # The test is two-sided, but only an accuracy above guessing tells a pair apart.
             and 2 * correct.sum() > n_responses
             for correct in _correct(counts, accuracy, seed)
         ]
@@ -61,6 +66,7 @@ def pair_power(n_responses: int, n_participants: int, n_pairs: int, seed: int = 
 
     # Bisection over whole steps: power grows with accuracy, and the random numbers are the same.
     low, high = ceil(0.5 / STEP), round(1 / STEP)
+    # Bisection needs an upper end that is detected; with few participants, not even 100 % is.
     if told_apart(high * STEP) < POWER:
         detectable = None
     else:
@@ -77,6 +83,7 @@ def pair_power(n_responses: int, n_participants: int, n_pairs: int, seed: int = 
 
 def _correct(counts: NDArray[np.int64], accuracy: float, seed: int) -> NDArray[np.int64]:
     """Return simulated numbers of correct responses, one row per simulated study."""
+    # 27 sets this stream apart from those of the other simulations with the same seed.
     random = np.random.default_rng((seed, 27))
     # Uniform numbers and not binomial ones, so that a higher accuracy never gives fewer hits.
     draws = random.random((SIMULATIONS, int(counts.sum()))) < accuracy

@@ -27,6 +27,7 @@ def power_text(plan: StudyPlan) -> str:
     tables = sorted(stimulus_tables(order.stimuli), key=lambda table: table.n_responses)
     ends = {table.corruption: table for table in (tables[0], tables[-1])} if tables else {}
     if len(tables) > 1 and tables[0].n_responses == tables[-1].n_responses:
+        # With equal numbers, the second line would say the same as the first.
         ends.popitem()
     human = Psychometric()
     lines = [
@@ -55,6 +56,7 @@ def _pair_lines(plan: StudyPlan) -> str:
     for stimulus in order.stimuli:
         if stimulus.role == MAIN and stimulus.pair is not None:
             by_pair[stimulus.pair] += stimulus.capacity or 0
+    # Every pair can show at least what the one with the fewest responses can.
     n_responses = min(by_pair.values())
     power = pair_power(n_responses, plan.budget.counting, len(by_pair), order.seed)
     return f"Power to expect for each pair ({n_responses:,} responses): {_words(power)}\n"

@@ -71,6 +71,7 @@ def expected_precision(
     model = replace(human, middle=human.middle - BEHIND)
     areas, hmris = [], []
     for number in range(STUDIES):
+        # One stream per study: adding studies does not change the earlier ones.
         random = np.random.default_rng((seed, number, 26))
         try:
             human_curve = human_curve_of(table, human, random, agreement)
@@ -79,6 +80,7 @@ def expected_precision(
         except UsageError:
             return None
         areas.append((human_curve.area, _half_width(human_curve.areas)))
+        # A replicate in which HMRI is not defined is NaN.
         hmris.append((float(np.nanmean(hmri)), _half_width(hmri)))
     (area, area_half_width), (hmri_mean, hmri_half_width) = (
         np.mean(pairs, axis=0).tolist() for pairs in (areas, hmris)

@@ -77,6 +77,7 @@ def success_rates(
     mean = np.array([curve(value, CHOICES) for value in delta_v])
     if not agreement:
         return mean
+    # Beta-binomial: the correlation within a stimulus is 1 / (a + b + 1), solved here for a + b.
     strength = 1 / agreement - 1
     # The beta distribution is not defined for a mean of exactly 0 or 1.
     mean = np.clip(mean, 1e-9, 1 - 1e-9)
@@ -92,6 +93,7 @@ def simulate_responses(
 ) -> HumanResponses:
     """Return one simulated study's responses to corrupted and clean images."""
     corrupted = _hits(table.delta_v, table.n_wanted, curve, agreement, random)
+    # A clean image's difficulty is drawn independently of its corrupted version's.
     clean = _hits(np.zeros(len(table.image)), table.n_clean, curve, agreement, random)
     rows = np.concatenate([corrupted[0], clean[0]])
     hits = np.concatenate([corrupted[1], clean[1]])
@@ -123,4 +125,5 @@ def _hits(
     """Return the stimulus of each response, and whether the response is correct."""
     rates = success_rates(delta_v, curve, agreement, random)
     rows = np.repeat(np.arange(len(delta_v)), counts.astype(np.int64))
+    # All responses to a stimulus share its rate, which is what makes them correlate.
     return rows, random.random(len(rows)) < rates[rows]

@@ -27,6 +27,7 @@ class PlainLink(Recruiter):
         """Return the participant, identified by the browser's random name."""
         client = ids.get(self.person, "")
         check_id(self.person, client)
+        # No ids: nobody is paid through a plain link, so that none need to be stored.
         return Arrival(self.name, client, {})
 
     def complete(self, departure: Departure) -> Completion:

@@ -58,6 +58,7 @@ class MechanicalTurkApi(PlatformApi):
             "LifetimeInSeconds": listing.days * 24 * 3600,
             "AssignmentDurationInSeconds": listing.max_minutes * 60,
             "AutoApprovalDelayInSeconds": APPROVAL_S,
+            # An & in the address would make the XML invalid.
             "Question": QUESTION.format(url=escape(listing.address)),
             "RequesterAnnotation": listing.name,
         }
@@ -99,18 +100,21 @@ class MechanicalTurkApi(PlatformApi):
     ) -> dict[str, str]:
         """Return the headers with a signature of version 4."""
         access_key, secret_key = (secrets[name] for name in self.credentials)
+        # Mechanical Turk has its interface in this region only.
         key = SigningKey(access_key, secret_key, "us-east-1", "mturk-requester")
         headers = dict(request.headers)
         return headers | sign_request(key, request.method, url, headers, body, now)
 
 
 def _operation(name: str, body: Mapping[str, object]) -> ApiRequest:
+    # AWS's JSON protocol: a header names the operation, and the path is always "/".
     headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"{TARGET}.{name}"}
     return ApiRequest(method="POST", path="/", body=body, headers=headers)
 
 
 def _token(*parts: str) -> str:
     """Return a token that is the same when a request is repeated; at most 64 characters."""
+    # A separator that no part contains, so that different parts never join to the same text.
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:64]
 
 
@@ -142,9 +146,11 @@ class MechanicalTurk(Recruiter):
     def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
         """Return the worker; raise `Preview` if the HIT has not been accepted yet."""
         own_ids = {name: ids.get(name, "") for name in self.parameters}
+        # Before the checks: a preview comes without a worker's id and would look malformed.
         if own_ids["assignmentId"] == PREVIEW:
             raise Preview
         for name, value in own_ids.items():
+            # An address, whose slashes the pattern of ids does not allow.
             if name == "turkSubmitTo":
                 own_ids[name] = self._submit_host(value, more_hosts)
             else:

@@ -73,6 +73,7 @@ class ProlificApi(PlatformApi):
             raise UsageError(
                 "Prolific needs a completion code: create the study with --prolific-code CODE."
             )
+        # Nothing tells a repetition apart: sent twice, the request would make two drafts.
         return (ApiRequest(method="POST", path="/studies/", body=body, is_repeatable=False),)
 
     def publish(self) -> tuple[ApiRequest, ...]:
@@ -103,10 +104,12 @@ class ProlificApi(PlatformApi):
 
         Prolific pays again if the second one is repeated.
         """
+        # Unlike the reward, a bonus is in pounds or dollars, not in pence or cents.
         line = f"{payee.ids['SESSION_ID']},{amount:.2f}"
         body = {"study_id": payee.ids["STUDY_ID"], "csv_bonuses": line}
         path = f"/bulk-bonus-payments/{PREVIOUS_ID}/pay/"
         return (
+            # Only prepares the payment, so that a repetition costs nothing.
             ApiRequest(method="POST", path="/submissions/bonus-payments/", body=body),
             ApiRequest(method="POST", path=path, is_repeatable=False),
         )
@@ -126,6 +129,7 @@ def _transition(payee: Payee, body: Mapping[str, object]) -> ApiRequest:
 
 def _with_ids(address: str) -> str:
     """Return an address with placeholders, which Prolific replaces by its ids."""
+    # Not percent-encoded: Prolific looks for {{%NAME%}} literally.
     return f"{address}?" + "&".join(f"{name}={{{{%{name}%}}}}" for name in PARAMETERS)
 
 
@@ -162,6 +166,7 @@ class Prolific(Recruiter):
 
     def warnings(self, settings: Mapping[str, str]) -> list[str]:
         """Return a sentence for each outcome with which participants cannot return."""
+        # Without the main code, the study is not meant for Prolific.
         if not settings.get(CODES["finished"]):
             return []
         codes = {outcome: settings.get(name, "") for outcome, name in CODES.items()}

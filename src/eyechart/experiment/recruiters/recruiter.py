@@ -19,6 +19,7 @@ Outcome = Literal["finished", "failed", "screened-out"]
 Each outcome has its own completion code.
 """
 
+# No slash or percent sign: an id becomes part of the path of a platform's API request.
 ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
@@ -138,6 +139,7 @@ class Recruiter(ABC):
 
 def check_id(name: str, value: str) -> None:
     """Raise `BadIds` for an id that is missing or malformed."""
+    # fullmatch, because "$" would let a newline at the end pass.
     if not ID.fullmatch(value):
         raise BadIds(f"{name} is missing or has invalid characters.")
 

@@ -61,13 +61,16 @@ class ApiAccount:
 
     def _send(self, request: ApiRequest) -> Reply:
         url = self.url.rstrip("/") + request.path
+        # Encoded once, since a signature covers exactly the bytes that are sent.
         body = json.dumps(request.body).encode() if request.body else b""
         headers = self.api.authorize(request, url, body, self.secrets, self.clock())
+        # For empty bytes, urllib would add the content type of a form.
         sent = Request(url, body or None, headers, method=request.method)
         host = urlsplit(url).netloc
         try:
             with _opener(url).open(sent, timeout=TIMEOUT_S) as reply:
                 return _read(reply.read())
+        # Before its base class URLError: here the platform did reply.
         except HTTPError as error:
             with error:
                 reason = " ".join(error.read(4096).decode("utf-8", "replace").split())
@@ -118,6 +121,7 @@ def open_account(
     # Credentials must not travel in the clear, except within this machine.
     if parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
         raise UsageError(f"A platform's address must begin with https://, got {address}.")
+    # Only what the platform needs, and not the rest of the environment.
     return ApiAccount(api, address, {name: secrets[name] for name in api.credentials})
 
 
@@ -134,6 +138,7 @@ def request_text(api: PlatformApi, requests: Sequence[ApiRequest], url: str | No
 
 
 def _read_credentials(file: Path, study: Path | None) -> dict[str, str]:
+    # Resolved, so that a link or ".." does not hide where the file is.
     if study is not None and file.resolve().is_relative_to(study.resolve()):
         raise UsageError(
             f"Credentials must not be kept in the study's folder, got {file}: move the file, since"
@@ -145,8 +150,10 @@ def _read_credentials(file: Path, study: Path | None) -> dict[str, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(f"Cannot read {file}: {reason}.") from None
+    # Any permission of the group or of others, as ssh demands for private keys.
     if stat.S_IMODE(mode) & 0o077:
         raise UsageError(f"{file} must be readable by its owner only: chmod 600 {file}.")
+    # Split at the first sign only: a value may itself contain "=".
     pairs = (line.partition("=") for line in lines if line.strip() and not line.startswith("#"))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -160,6 +167,7 @@ def _opener(url: str) -> OpenerDirector:
 def _read(text: bytes) -> Reply:
     try:
         reply = json.loads(text or b"{}")
+    # The request was accepted all the same; an error would record it as failed.
     except ValueError:
         reply = {}
     return reply if isinstance(reply, dict) else {}

@@ -48,9 +48,12 @@ def sign_request(
     """
     parts = urlsplit(url)
     moment = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    # The canonical form has lower-case names, and single spaces in values.
     signed = {name.lower(): " ".join(value.split()) for name, value in headers.items()}
+    # With the port, if there is one, as urllib sends it in the Host header.
     signed |= {"host": parts.netloc, "x-amz-date": moment}
     names = ";".join(sorted(signed))
+    # Sorted, and quoted but for the unreserved characters of RFC 3986: the server does the same.
     query = "&".join(
         f"{quote(name, safe='-_.~')}={quote(value, safe='-_.~')}"
         for name, value in sorted(parse_qsl(parts.query, keep_blank_values=True))
@@ -61,6 +64,7 @@ def sign_request(
             quote(parts.path or "/", safe="/-_.~"),
             query,
             *(f"{name}:{signed[name]}" for name in sorted(signed)),
+            # Each header ends with a line feed, and one more ends their list.
             "",
             names,
             hashlib.sha256(body).hexdigest(),
@@ -80,6 +84,7 @@ def sign_request(
 
 def _derived_key(key: SigningKey, day: str) -> bytes:
     derived = f"AWS4{key.secret_key}".encode()
+    # Bound to a day, a region and a service: a derived key that leaks is of little use.
     for text in (day, key.region, key.service, "aws4_request"):
         derived = hmac.digest(derived, text.encode(), "sha256")
     return derived
