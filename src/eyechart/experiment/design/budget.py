@@ -159,6 +159,7 @@ def plan_budget(
         minutes: Paid minutes per participant; None to pay for the estimated duration.
     """
     prices.check()
+    # Rounded up in integers, without floating-point error.
     by_trials = -(-responses // config.trials)
     by_source = max(loads.values(), default=0)
     seconds = participant_seconds(config)

@@ -52,6 +52,7 @@ def obvious_pairs(
                 # `left` keeps its order, so this is the image with the fewest corrupted samples.
                 second = left.pop(next(iter(left))).clean
             else:
+                # Similar in Δv, so that strength alone does not distinguish the two images.
                 second = _take_strong(left, other, limits[other], first.change)
             # The strongly changed image must not always be on the same side.
             swap = hash64(seed, "swap", first.row) % 2

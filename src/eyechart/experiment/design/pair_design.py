@@ -132,6 +132,7 @@ def matched_pairs(
         low, high = _common_range(question, a, b)
         half = per_pair // 2
         for step in range(half):
+            # Midpoints of equal steps: at the ends of the range, samples lie on one side only.
             wanted = low + (step + 0.5) / half * (high - low)
             # "Same" trials alternate between the two corruptions of the pair.
             alike = (a, a) if step % 2 == 0 else (b, b)
@@ -139,6 +140,7 @@ def matched_pairs(
                 images = _match(left, right, wanted, uses, random)
                 for row in images:
                     uses[row.digest] += 1
+                # Otherwise, the first corruption of the pair would always be on the left.
                 if random.random() < 0.5:
                     images = images[::-1]
                 stimuli.append(PlannedStimulus(MAIN, truth, k, images, question.name))
@@ -155,6 +157,7 @@ class _Pool:
         self.used = np.zeros(len(rows))
 
     def nearest(self, wanted: float) -> NDArray[np.int64]:
+        # Stable, so that samples at equal distances are in the same order on every machine.
         return np.argsort(np.abs(self.delta_v - wanted), kind="stable")[:NEAREST]
 
 

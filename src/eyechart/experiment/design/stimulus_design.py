@@ -167,9 +167,11 @@ def set_aside(
             category = min(
                 (name for name, members in left.items() if members),
                 key=lambda name: (
+                    # False sorts first: categories with more than half of their images left.
                     len(left[name]) <= half[name],
                     used[name],
                     -len(left[name]),
+                    # With the role, so that ties do not favor the same categories in every role.
                     hash64(seed, role, name),
                 ),
             )
@@ -179,6 +181,7 @@ def set_aside(
 
 
 def _mildest(source: StudyImage) -> StudySample:
+    # The row breaks ties, so that the choice does not depend on the order of the samples.
     return min(source.corrupted, key=lambda row: (row.change, row.row))
 
 

@@ -134,6 +134,7 @@ def dropped_responses(judged: Sequence[JudgedSession]) -> tuple[DroppedResponse,
         subject = session.record.subject
         for trial in session.record.dropped_of("main") if session.verdict.counts else ():
             image = trial.images[0]
+            # Keyed by stimulus: one that was shown again and dropped again is still one.
             dropped[subject, trial.stimulus] = DroppedResponse(
                 image.corruption, subject, names[image.digest], _delta_v(image)
             )
@@ -287,6 +288,7 @@ def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tu
         is_placed = image.corruption != CLEAN and not isnan(delta_v)
         condition = f"{image.corruption} {delta_v:.1f}" if is_placed else image.corruption
         subject_rows = rows.setdefault(item.subject, [])
+        # The toolbox writes "na" for a trial without a response.
         subject_rows.append(
             (
                 item.subject, 1, len(subject_rows) + 1, _seconds(response),
@@ -359,6 +361,7 @@ def _plain(value: object) -> Cell:
 def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """Write a table as CSV."""
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        # The module's default is CRLF on every system.
         table = csv.writer(file, lineterminator="\n")
         table.writerow(head)
         table.writerows([safe(cell) for cell in row] for row in rows)

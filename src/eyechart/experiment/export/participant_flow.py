@@ -62,6 +62,7 @@ def flow_text(flow: Sequence[FlowStep]) -> str:
 def _end(session: JudgedSession, config: StudyConfig, now: datetime) -> tuple[str, str]:
     """Return the step at which a session ends, and the rule that excludes it."""
     record, verdict = session.record, session.verdict
+    # Checked first, because the verdict on a session in progress may still change.
     if not has_ended(record, config, now):
         return PRESENT, ""
     if not verdict.counts:
@@ -73,4 +74,5 @@ def _end(session: JudgedSession, config: StudyConfig, now: datetime) -> tuple[st
 def _has_qualified(session: JudgedSession, config: StudyConfig) -> bool:
     record = session.record
     is_complete = len(record.of("qualification")) >= config.qualification
+    # Participants who saw the qualification's images in another study get fewer of its trials.
     return record.state != FAILED and (is_complete or bool(record.of("main")))

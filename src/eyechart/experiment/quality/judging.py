@@ -102,6 +102,7 @@ def judge(record: SessionRecord, config: StudyConfig, version: int | None = None
     """
     rules = find_rules(config.rules if version is None else version)
     stored = record.excluded.get(rules.version, ())
+    # Provisional rules are tested again below, since the session may have been resumed.
     broken = {rule: detail for rule, detail in stored if rule not in rules.provisional}
     for rule in rules.rules:
         detail = rule.test(record, config)
@@ -176,6 +177,7 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
             rows = _rows(record, verdict, known)
             db.add_all(rows)
             added += len(rows)
+            # Without new rows, the responses were given back when the known ones were stored.
             if rows and verdict.version == study.config.rules:
                 give_back(db, db.get_one(SessionRow, record.id))
     return added

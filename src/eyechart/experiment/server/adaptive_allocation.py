@@ -78,6 +78,8 @@ class GroupCount:
         # Otherwise, all trials until the next response would go to the same group.
         if self.taken == 0:
             return 1.0
+        # 1/2 without responses, and never exactly 0 or 1, so that one early response does not make
+        # a group look certain.
         rate = (self.n_correct + 0.5) / (self.n_responses + 1)
         low, high = wilson_interval(rate, self.taken, CONFIDENCE)
         return high - low
@@ -89,6 +91,7 @@ def groups_in_order(counts: dict[Group, GroupCount]) -> list[Group]:
     Clean images come first whenever they have less than their planned share.
     """
     open_groups = [group for group, count in counts.items() if not count.is_full]
+    # Ties are broken by the group itself, not by the order of the database's rows.
     order = sorted(open_groups, key=lambda group: (-counts[group].width, group))
     behind = [group for group in order if group.corruption == CLEAN and _is_behind(group, counts)]
     corrupted = [group for group in order if group.corruption != CLEAN]
@@ -98,6 +101,7 @@ def groups_in_order(counts: dict[Group, GroupCount]) -> list[Group]:
 def _is_behind(clean: Group, counts: dict[Group, GroupCount]) -> bool:
     taken = sum(count.taken for count in counts.values())
     wanted = sum(count.wanted for count in counts.values())
+    # Shares compared as products: there is no division by zero while nothing is taken.
     return counts[clean].taken * wanted <= counts[clean].wanted * taken
 
 
@@ -106,15 +110,18 @@ class _KeptCounts:
     """Counts that are kept between trials; `age` is the number of trials handed out since."""
 
     counts: dict[Group, GroupCount] = field(default_factory=dict)
+    # Outdated from the start, so that the first trial reads the counts.
     age: int = REFRESH
 
 
+# Weak keys, so that the counts of a closed database are dropped with its engine.
 _KEPT: WeakKeyDictionary[Engine, dict[int, _KeptCounts]] = WeakKeyDictionary()
 
 
 def pick_adaptive(db: Db, session: SessionRow) -> OpenStimulus | None:
     """Return a stimulus from the group that is least certain; None to let another rule choose."""
     bind = db.get_bind()
+    # Connections come and go with the pool; the engine lasts as long as the counts.
     engine = bind.engine if isinstance(bind, Connection) else bind
     kept = _KEPT.setdefault(engine, {}).setdefault(session.study_id, _KeptCounts())
     if kept.age >= REFRESH:
@@ -123,6 +130,7 @@ def pick_adaptive(db: Db, session: SessionRow) -> OpenStimulus | None:
         stimulus = pick_between(db, session, group.corruption, *group.limits)
         if stimulus is not None:
             kept.age += 1
+            # Counted here too, since the database is read again only after REFRESH trials.
             kept.counts[group].taken += 1
             return stimulus
     return None
@@ -146,6 +154,7 @@ _STIMULI = (
         func.coalesce(func.sum(cast(ResponseRow.correct, Integer)), 0).label("n_correct"),
     )
     .join(StimulusImageRow, StimulusImageRow.stimulus_id == StimulusRow.id)
+    # Outer joins: a stimulus without trials still adds to the responses its group wants.
     .outerjoin(TrialRow, TrialRow.stimulus_id == StimulusRow.id)
     .outerjoin(ResponseRow, ResponseRow.trial_id == TrialRow.id)
     .where(StimulusRow.study_id == bindparam("study_id"), StimulusRow.role == "main")

@@ -26,6 +26,7 @@ class HeaderTimeoutProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Stop the clock when the headers are complete; further bytes do not reset it."""
         super().data_received(data)
+        # uvicorn creates the cycle of a request once its headers are complete.
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()
         elif self.header_timer is None and not self.transport.is_closing():

@@ -200,6 +200,7 @@ def has_room(
         .where(
             StimulusRow.study_id == study_id,
             StimulusRow.role == "main",
+            # Both images of a pair would count the same trial twice.
             StimulusImageRow.place == 0,
             is_open,
             ~seen,
@@ -221,6 +222,7 @@ def _n_unclaimed(db: Db, config: StudyConfig, study_id: int, now: datetime) -> i
     present = select(SessionRow.id).where(
         SessionRow.study_id == study_id,
         SessionRow.state == ACTIVE,
+        # Whoever has just joined is present before the first trial is handed out.
         or_(SessionRow.created_at > lease, recent),
     )
     n_present = select(func.count()).select_from(present.subquery())

@@ -48,10 +48,12 @@ def explain_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> JSONResponse:
+        # FastAPI rejects a body that it cannot read with 400, but invalid fields with 422.
         if error.status_code == 400:
             return problem(422, "bad_request", "The body must be valid JSON.")
         code = CODES.get(error.status_code, "bad_request")
         response = problem(error.status_code, code, f"{error.detail}.")
+        # Such as Allow, which HTTP requires with status 405.
         response.headers.update(error.headers or {})
         return response
 
@@ -66,6 +68,7 @@ def explain_problems(app: FastAPI) -> None:
 
     @app.exception_handler(OperationalError)
     async def unreachable(request: Request, error: OperationalError) -> JSONResponse:
+        # Messages of a driver can have several lines, and an error is one line of the log.
         return _trouble(f"The database does not respond: {' '.join(str(error.orig).split())}.")
 
     @app.exception_handler(NoConnection)

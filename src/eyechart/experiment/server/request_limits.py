@@ -84,6 +84,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request, or reject it."""
+        # Lifespan events have no headers, address or reply.
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -93,6 +94,7 @@ class Guard:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
+                # A header that a route sets itself takes precedence over the default.
                 named = {name for name, _ in message["headers"]}
                 more = [(name, value) for name, value in self._headers if name not in named]
                 message["headers"] = [*message["headers"], *more]
@@ -113,14 +115,17 @@ class Guard:
 
     def _rejection(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
+        # A chunked request states no length; `_read` counts its bytes.
         length = headers.get("content-length", "0")
         # `isdigit` alone accepts digits of other scripts, and `int` is slow for a long text.
         if not (length.isascii() and length.isdigit() and len(length) < 10) or (
             int(length) > MAX_BYTES
         ):
             return _too_large()
+        # Monotonic: a change of the system's clock must neither fill nor drain the buckets.
         now = time.monotonic()
         address = (scope.get("client") or ("",))[0]
+        # The address comes first: a client that invents tokens is still limited by it.
         wait = self._addresses.wait(address, now)
         if not wait and scope["method"] == "POST" and scope["path"].endswith("/sessions"):
             wait = self._joins.wait(address, now)
@@ -131,6 +136,7 @@ class Guard:
         if not wait:
             return None
         slow = problem(429, "too_fast", "Too many requests: wait a little.")
+        # Rounded up, because HTTP allows only whole seconds here.
         slow.headers["retry-after"] = str(int(wait) + 1)
         return slow
 
@@ -146,6 +152,7 @@ async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
             more = True
             while more:
                 message = await receive()
+                # The client has disconnected; the application receives this message below.
                 if message["type"] != "http.request":
                     break
                 body += message.get("body", b"")
@@ -190,9 +197,11 @@ def _headers(more_hosts: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
             f"{name} {sources}" for name, sources in policy.items()
         ),
         "x-content-type-options": "nosniff",
+        # The URL of the page contains the recruiter's ids of the participant.
         "referrer-policy": "no-referrer",
         "cross-origin-resource-policy": "same-origin",
         "permissions-policy": "camera=(), microphone=(), geolocation=()",
+        # Proxies must not change the pixels on their way to the participant.
         "cache-control": "no-store, no-transform",
     }
     return [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -68,6 +68,7 @@ def store(
         trial = db.connection().execute(_TRIAL, key).one_or_none()
         if trial is None:
             raise Rejection(404, "no_trial", "This trial does not exist in this session.")
+        # A page repeats a response whose acknowledgement was lost: the same body is accepted again.
         if trial.body_hash is None:
             _store(db, study.config, session, trial, response=response, now=now)
         elif trial.body_hash != response.digest:
@@ -116,6 +117,7 @@ def _can_take_again(db: Db, session: SessionRow, trial: StoredTrial) -> bool:
         TrialRow.stimulus_id == trial.stimulus_id,
         TrialRow.state.in_((LIVE, RESPONDED)),
     )
+    # If it was shown again, a late response would be this participant's second one to it.
     if not is_active(session) or db.scalar(select(shown_again)):
         return False
     return take_again(db, trial.stimulus_id)
@@ -126,8 +128,10 @@ def _server_flags(
 ) -> set[str]:
     """Return the flags that the server adds to a response."""
     flags = set()
+    # rt_ms is measured from the response grid, which follows the fixation and the stimulus.
     needed_ms = config.fixation_ms + config.stimulus_ms + (response.rt_ms or 0)
     if config.kind == "same-different":
+        # Here rt_ms is measured from the onset of the images.
         needed_ms = response.rt_ms or 0
     # The server's clock cannot be forged, so a response cannot arrive before the trial is over.
     if (now - trial.served_at).total_seconds() * 1000 < needed_ms:

@@ -116,12 +116,14 @@ def make_app(
     """
     config, database = study.config, study.database
     hosts, choices = tuple(more_hosts), choices_of(config)
+    # Read once, since it is the same for all participants.
     html_page = _page(config.language)
     app = FastAPI(
         title="eyechart experiment",
         version=__version__,
         description="Serves stimuli to the participants of a study and stores their responses.",
         openapi_url="/api/openapi.json",
+        # FastAPI's documentation pages load scripts from other hosts, which the policy blocks.
         docs_url=None,
         redoc_url=None,
         # A redirect would go to the host named in the request, which can be any host.
@@ -288,6 +290,7 @@ def make_app(
             raise Rejection(422, "bad_request", "choice must be one of the study's choices.")
 
         def allowed(session: SessionRow) -> None:
+            # Without the tab: a response of the former tab may arrive after the change.
             check(bearer, session)
 
         session_id = bearer.session_id
@@ -305,6 +308,7 @@ def make_app(
 
 @asynccontextmanager
 async def _with_few_threads(app: FastAPI) -> AsyncIterator[None]:
+    # AnyIO allows 40 threads by default, more than the pool has persistent connections.
     current_default_thread_limiter().total_tokens = THREADS
     yield
 

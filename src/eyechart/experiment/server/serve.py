@@ -32,6 +32,7 @@ def reserve(host: str, port: int) -> socket.socket:
 
     Until the server is ready, a proxy must learn that it is not, and ask another process.
     """
+    # Of all hosts that can be given, only IPv6 addresses contain a colon.
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Name IPPROTO_TCP explicitly: asyncio sets TCP_NODELAY only then, and without it every reply is
     # delayed by 40 ms.
@@ -91,6 +92,7 @@ def ready_server(
             folder, more_hosts=more_hosts, behind_proxy=behind_proxy, extend=extend
         )
         with study:
+            # Last, so that nobody can connect before the study has been checked.
             accept_on(listener)
             yield server
 

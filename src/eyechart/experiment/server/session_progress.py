@@ -141,6 +141,7 @@ def catch_positions(config: StudyConfig, seed: int) -> list[int]:
     return _positions(planned(config)["main"], config.catch, config.is_protocol_2, seed)
 
 
+# Needed for every main trial, although a session's positions never change.
 @lru_cache(maxsize=1024)
 def _positions(total: int, n_catch: int, is_even: bool, seed: int) -> list[int]:
     random = Random(seed)
@@ -167,6 +168,7 @@ def end(db: Db, session: SessionRow, state: str, now: datetime) -> None:
     """End a session; responses that do not count will be requested from other participants."""
     session.state = state
     session.finished_at = now
+    # Before the verdict, because the rules see dropped trials as well.
     drop_all(db, session, ENDED, now)
     db.flush()
     db.add_all(judge_session(db, session))

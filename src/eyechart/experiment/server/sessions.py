@@ -151,6 +151,7 @@ def _new_session(
         study_id=study.id,
         participant_id=participant.id,
         state=ACTIVE,
+        # Replaced by `_sign`, which needs the session's id; no token has an empty hash.
         token_hash="",
         expires_at=now,
         # An integer column of PostgreSQL has 31 bits and a sign.

@@ -148,6 +148,7 @@ def locked(db: Db, session_id: int) -> SessionRow:
 def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) -> NextStep:
     # The fields of a request are the parameters of the statement.
     session, known_id, is_any_over = db.execute(_ASKED, asdict(request)).one()
+    # Under the session's lock: its token or tab may have changed since the request arrived.
     admit(session)
     if known_id is not None:
         trial_key = {"trial_id": known_id}
@@ -159,6 +160,7 @@ def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) 
         db.connection().execute(_FREE_KEY, trial_key)
     if not is_active(session):
         return NextStep("failed" if session.state == FAILED else "done")
+    # No background task does this: an expired lease matters only when a stimulus is needed.
     if is_any_over:
         release_expired(db, request.now)
     turn = Turn(db, config, session, progress_of(db, session))

@@ -36,6 +36,7 @@ DONE = ("debrief", "failed", *FULL)
 @contextmanager
 def serving(folder: StudyFolder, more_hosts: Sequence[str] = ()) -> Iterator[str]:
     """Serve a study on a free local port inside the `with` block; yield its address."""
+    # Robots share one address and click fast, and the limits are meant for humans.
     server, study = make_server(folder, pace=100.0, more_hosts=more_hosts)
     with study, listen("127.0.0.1", 0) as listener:
         sockets = {"sockets": [listener]}
@@ -114,6 +115,7 @@ def take_part(
             last, since = mark, monotonic()
         if monotonic() - since > PATIENCE_S:
             raise UsageError(f"A robot is stuck at the screen '{seen['screen']}'.")
+        # One response per trial: the phase can still be visible after the click.
         if seen["phase"] == "response" and seen["trial"] and seen["trial"] != responded:
             responded = seen["trial"]
             question = question_of(study.database, responded)

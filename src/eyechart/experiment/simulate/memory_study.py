@@ -71,6 +71,7 @@ def draw_stimuli(config: StudyConfig, n_sources: int, seed: int) -> list[MemoryS
 
     Each of `n_sources` main images has a corrupted and a clean stimulus.
     """
+    # 20 here and 21 in `MemoryStudy` keep the random streams of one seed independent.
     random = np.random.default_rng((seed, 20))
     stimuli: list[MemoryStimulus] = []
 
@@ -206,6 +207,7 @@ class MemoryStudy:
             skipped.append(entry)
             if stimulus.source not in seen:
                 choice = stimulus
+        # Including the chosen one: if its trial is dropped, its count does not change.
         for entry in skipped:
             heappush(self._queue, entry)
         return choice
@@ -216,9 +218,11 @@ class MemoryStudy:
         return unseen[int(self._random.integers(len(unseen)))] if unseen else None
 
     def _count(self, stimulus: MemoryStimulus, change: int) -> None:
+        # Reserved stimuli are unlimited and never in the queue.
         if stimulus.capacity is None:
             return
         stimulus.taken += change
+        # The former entry stays, since a heap cannot remove it cheaply; `least_taken` skips it.
         if stimulus.is_open:
             heappush(self._queue, self._entry(stimulus))
 

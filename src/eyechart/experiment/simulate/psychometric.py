@@ -37,6 +37,8 @@ class Psychometric:
     def __call__(self, delta_v: float, choices: int) -> float:
         """Return the probability of a correct response."""
         chance = 1 / choices
+        # A logistic function between chance and 1 - lapse, the form of Wichmann and Hill (2001),
+        # Perception & Psychophysics 63.
         lost = 1 / (1 + exp(-(delta_v - self.middle) / self.width))
         # Rescaled so that the loss is exactly 0 at Δv 0, even if the curve is flat.
         lost_clean = 1 / (1 + exp(self.middle / self.width))

@@ -199,6 +199,7 @@ def _find(path: Path, create: bool) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"No such folder: {path.parent}.")
     try:
+        # Created here, because SQLite would leave the permissions to the umask.
         path.touch(mode=0o600)
     except OSError as error:
         raise UsageError(f"Cannot write {path}: {error.strerror}.") from None
@@ -207,6 +208,7 @@ def _find(path: Path, create: bool) -> None:
 def _copy(engine: Engine, path: Path, version: str) -> None:
     """Back up the database before a migration, including its write-ahead log."""
     target = path.with_name(f"{path.name}.{version}")
+    # Left by an earlier attempt at this migration: the first copy is kept.
     if target.exists():
         return
     with atomic_file(target) as temporary:

@@ -128,6 +128,7 @@ class StimulusRow(Base):
     """
 
     __tablename__ = "stimulus"
+    # In the order in which the next stimulus is searched, so that nothing needs to be sorted.
     __table_args__ = (Index("next_stimulus", "study_id", "role", "taken", "shuffle"),)
     id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("study.id"))
@@ -209,6 +210,7 @@ class SessionRow(Base):
     """
 
     __tablename__ = "session"
+    # Lets the second of two concurrent joins fail, which `join` then retries.
     __table_args__ = (UniqueConstraint("study_id", "participant_id"),)
     id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("study.id"))
@@ -230,6 +232,7 @@ class ExposureRow(Base):
     """A source image that a participant has seen in any study; it is never shown to them again."""
 
     __tablename__ = "exposure"
+    # Both columns are the key, so that the database itself rejects a second exposure.
     participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), primary_key=True)
     source_id: Mapped[int] = mapped_column(ForeignKey("source_image.id"), primary_key=True)
 
@@ -246,7 +249,9 @@ class TrialRow(Base):
     __tablename__ = "trial"
     __table_args__ = (
         UniqueConstraint("session_id", "number"),
+        # Concurrent requests with the same key cannot both get a trial.
         UniqueConstraint("session_id", "key"),
+        # Every request for a trial looks for expired leases.
         Index("lease", "state", "expires_at"),
     )
     id: Mapped[int] = mapped_column(primary_key=True)

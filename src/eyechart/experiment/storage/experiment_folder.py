@@ -39,6 +39,7 @@ class StudyFolder:
 
     path: Path
     config: StudyConfig
+    # Hidden, so that a printed or logged folder reveals neither the key nor a password in the URL.
     secret: bytes = field(repr=False)
     database_url: str = field(repr=False)
 
@@ -148,6 +149,7 @@ def write_private(path: Path, text: str) -> None:
 
 def image_path(study: Path, sha256: str) -> Path:
     """Return the path of a study's image with these pixels."""
+    # The digest becomes part of a path, which must stay inside the folder.
     if not DIGEST.fullmatch(sha256):
         raise UsageError(f"The digest of an image must be 64 hexadecimal digits, got '{sha256}'.")
     return study / STIMULI / f"{sha256}.png"
@@ -157,6 +159,7 @@ def read_pixels(path: Path, sha256: str, side: int) -> bytes:
     """Return the pixels of a file, side × side × 3 bytes; raise if they do not match `sha256`."""
     try:
         with Image.open(path) as image:
+            # `Image.open` reads only the header; damaged pixels are found here.
             image.load()
             levels = np.asarray(image)
     except FileNotFoundError:
@@ -223,6 +226,7 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
             raise UsageError(
                 f"The database has no study '{folder.config.name}': create it with experiment new."
             )
+        # Responses under different settings could not be told apart later.
         if row.config_hash != folder.config.digest:
             raise UsageError(
                 f"{folder.path / CONFIG} was changed after the study was created: restore it, or"
