@@ -39,6 +39,7 @@ NOT_TAKEN = ("out", "dry_run", "check", "fail_under")
 WAIT_S = 0.5
 """Seconds between attempts to lock a run folder to which another process is writing."""
 
+# Bookkeeping of torch that every module has, such as hooks.
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
 
 
@@ -85,9 +86,11 @@ class KeptRuns:
         is_complete = all(part.is_complete for part in parts)
         if not is_complete:
             self._held.append(settings)
+        # Only for the reader, and short, because file systems limit names; the digest decides.
         name = re.sub(r"[^\w.-]+", "-", "-".join(model.name for model in models))[:40]
         folder = (self.lasting if is_complete else self.passing) / f"{name}-{digest[:16]}"
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # Locked before reading, so that of two processes one evaluates and the other reads.
         with _wait_for(folder):
             kept = _read(folder)
             if kept is not None:
@@ -150,6 +153,7 @@ def describe_model(model: Model, spec: object) -> Description:
         parts += _plain_attributes(model.module)
         files = [_source_file(kind) for kind in _classes(model.module)]
         is_complete = is_complete and None not in files
+        # Sorted, because the order of a set differs between processes.
         parts += sorted({file_digest(file) for file in files if file is not None})
     if not is_complete:
         parts.append(spec if isinstance(spec, str) else f"object {id(spec)}")

@@ -145,6 +145,7 @@ def _gate_text(outcome: "GateResults") -> str:
     from eyechart.reports.terminal.gate_tables import LEGEND, gate_advice, gate_table
     from eyechart.reports.terminal.gate_tables import outcome_sentence as sentence
 
+    # plain text, because messages also end up in logs and XML reports
     console = Console(width=WIDTH, file=StringIO(), color_system=None)
     with console.capture() as printed:
         console.print(gate_table(outcome))

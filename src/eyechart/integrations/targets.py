@@ -46,6 +46,7 @@ class Moves:
             return moved if mask.ndim == 2 else np.ascontiguousarray(np.moveaxis(moved, 0, -1))
         if not isinstance(mask, Tensor):
             raise UsageError(f"A mask must be a tensor or a NumPy array, got {brief(mask)}.")
+        # as a plain tensor, because a subclass may intercept the operations in between
         return self._move_planes(mask.as_subclass(Tensor)).as_subclass(type(mask))
 
     def _move_planes(self, mask: Tensor) -> Tensor:
@@ -111,6 +112,7 @@ def move_tv_boxes(boxes: Any, moves: Moves) -> Any:
 
 
 def _to_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
+    # rounded, because the conversion to an integer type truncates
     return values.to(dtype) if dtype.is_floating_point else values.round().to(dtype)
 
 

@@ -265,6 +265,7 @@ class Corrupt(nn.Module):
                 )
             # Only geometric corruptions move pixels; masks and boxes follow by the same map.
             if entry.corruption.source_map is not None:
+                # The same random numbers as for the pixels, so that the map is theirs.
                 values = resolve(entry, *group.strengths, min(height, width), random)
                 source = entry.corruption.source_map(height, width, **values)
                 for position, index in enumerate(group.indices):
@@ -279,6 +280,7 @@ class Corrupt(nn.Module):
         if len(self.entries) > 1:
             which = choose_entries(len(self.entries), keys.cpu(), self.seed, epoch)
         if self.p < 1:
+            # A separate salt, so that `p` does not change the corruption or its strength.
             salts = [hash64(self.seed, "whether to corrupt", epoch)] * len(batch)
             chance = ImageRandom(keys.cpu(), salts, torch.device("cpu")).scalar("whether")
             which[chance >= self.p] = -1

@@ -7,9 +7,11 @@ from eyechart.core.devices import has_triton
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.kernels.arithmetic import to_levels
 
+# the sum is exactly 32768, so that white stays 255
 WEIGHTS = (9798, 19235, 3735)
 """Weights of red, green and blue in units of 1/32768: Rec. 601 in integers, as in OpenCV."""
 
+# half a unit is added before the shift, which would round down otherwise
 HALF, SHIFT = 1 << 14, 15
 
 

@@ -14,6 +14,7 @@ def _weigh(  # type: ignore[no-untyped-def]
     RED: tl.constexpr, GREEN: tl.constexpr, BLUE: tl.constexpr, HALF: tl.constexpr,
     SHIFT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    # in 64 bits, because offsets in a large batch exceed 2³¹
     image = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = place < pixels
@@ -31,6 +32,7 @@ def weigh_in_triton(levels: Tensor, weights: tuple[int, int, int], half: int, sh
     gray = torch.empty((batch, height, width), dtype=torch.uint8, device=levels.device)
     red, green, blue = weights
     _weigh[batch, triton.cdiv(height * width, BLOCK)](
+        # the kernel computes addresses for planes without gaps
         levels.contiguous(), gray, height * width,
         RED=red, GREEN=green, BLUE=blue, HALF=half, SHIFT=shift, BLOCK=BLOCK,
     )  # fmt: skip

@@ -119,6 +119,7 @@ def _interpolated(places: Tensor, knots: FloatArray, values: FloatArray) -> Tens
         for array in (knots, values)
     )
     place = places.to(torch.float64).clamp(0, 1)
+    # `searchsorted` needs a number; the share below is NaN in any case
     left = torch.searchsorted(x, place.nan_to_num(), right=True).clamp(1, len(x) - 1) - 1
     share = (place - x[left]) / (x[left + 1] - x[left])
     return y[left] + share * (y[left + 1] - y[left])

@@ -282,6 +282,7 @@ def _compare(
     return Change(
         value,
         delta_v,
+        # one clean image may serve for all corrupted ones
         described.information.expand(count),
         torch.full((count,), described.n_scales, device=value.device),
         described.measurable.expand(count),
@@ -320,6 +321,7 @@ def _compare_list(
     indices: dict[tuple[object, ...], list[int]] = {}
     for index, (one, two) in enumerate(zip(before, after, strict=True)):
         check_pair(one, two, ruler)
+        # images can be joined only if their size and device are the same
         indices.setdefault((one.shape, one.device), []).append(index)
     changes = [
         _compare(

@@ -14,6 +14,7 @@ WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 """Exponents of the scales, finest first."""
 
 WINDOW, SIGMA = 11, 1.5
+# K1 = 0.01 and K2 = 0.03 times the range of gray levels, as in SSIM (Wang et al. 2004)
 C1, C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 
 
@@ -155,6 +156,7 @@ def _blurred(images: Tensor) -> Tensor:
         length = images.shape[dim] - WINDOW + 1
         total = images.narrow(dim, WINDOW // 2, length) * GAUSSIAN[WINDOW // 2]
         for offset in range(WINDOW // 2):
+            # the filter is symmetric, so that two taps share one multiplication
             pair = images.narrow(dim, offset, length) + images.narrow(
                 dim, WINDOW - 1 - offset, length
             )

@@ -13,6 +13,7 @@ from torch.nn.functional import conv2d, pad
 
 Layers = list[nn.Module]
 
+# also DISTS's filter: a Hann window of length 5 without its zeros at the ends
 BINOMIAL = (1.0, 2.0, 1.0)
 """The low-pass filter before subsampling, along each axis."""
 
@@ -40,6 +41,7 @@ class RootMeanSquarePool(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return images (B, C, H, W) at half the resolution."""
+        # the root has an infinite derivative at 0; the constant is that of DISTS
         return (_subsampled(pad(images.square(), (1, 1, 1, 1))) + 1e-12).sqrt()
 
 
@@ -49,12 +51,14 @@ class Backbone(nn.Module):
     def __init__(self, stages: list[Layers]) -> None:
         super().__init__()
         self.stages = nn.ModuleList(nn.Sequential(*layers) for layers in stages)
+        # `set_weights` copies in place, which torch does not allow for leaves that need a gradient
         self.requires_grad_(False)
 
     def forward(self, images: Tensor) -> list[Tensor]:
         """Return the features (B, C, h, w) of each stage."""
         features = []
         for stage in self.stages:
+            # no stage begins with an in-place layer, which would overwrite the features before it
             images = stage(images)
             features.append(images)
         return features
@@ -113,6 +117,7 @@ def _vgg16(pooling: Callable[[], Layers]) -> Backbone:
     stages: list[Layers] = []
     n_inputs = 3
     for width, depth in zip(VGG_WIDTHS, VGG_DEPTHS, strict=True):
+        # the first stage sees the full resolution
         layers = pooling() if stages else []
         for _ in range(depth):
             layers += _convolution(n_inputs, width, 3)

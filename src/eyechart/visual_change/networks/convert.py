@@ -20,6 +20,7 @@ from torch import Tensor
 from eyechart.visual_change.networks.packages import Weights
 
 ARRAYS: dict[tuple[str, str], object] = {
+    # the module's name in NumPy 1, which the published files refer to
     ("numpy.core.multiarray", "_reconstruct"): multiarray._reconstruct,
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
@@ -93,6 +94,7 @@ def _from_dists(data: bytes) -> dict[str, Tensor]:
 
 
 def _load(data: bytes) -> dict[str, Tensor]:
+    # an unrestricted unpickler would run whatever code the file names
     stored: dict[str, Tensor] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return stored
 

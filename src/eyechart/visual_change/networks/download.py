@@ -30,6 +30,7 @@ def index_url() -> str:
     """Return the address of pip's package index: the environment's, the configured one, or PyPI."""
     if "PIP_INDEX_URL" in os.environ:
         return os.environ["PIP_INDEX_URL"].rstrip("/")
+    # as a process, because pip has no supported Python interface
     command = [sys.executable, "-m", "pip", "config", "list"]
     # an environment without pip has no configuration of pip either
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -37,6 +38,7 @@ def index_url() -> str:
     for section in PIP_SECTIONS:
         key = f"{section}.index-url"
         if key in configured:
+            # `pip config list` prints values as Python literals, in quotes
             return str(ast.literal_eval(configured[key])).rstrip("/")
     return INDEX
 
@@ -91,12 +93,15 @@ def check_digest(file: Path, package: Package) -> None:
 
 def _file_address(index: str, package: Package) -> str:
     """Return the address of the package's file, from the project's page in the index."""
+    # an index normalizes names (PEP 503), which for these projects changes only upper case
     page = f"{index}/{package.project.lower()}/"
     with urlopen(_request(page, index), timeout=TIMEOUT_S) as answer:
+        # the address after redirects, to which relative links refer
         base, links = str(answer.url), _Links()
         links.feed(answer.read().decode())
     for link in links.found:
         address = urljoin(base, link)
+        # a link may end in a fragment with a digest, and its path may be percent-encoded
         if unquote(urlsplit(address).path).endswith(f"/{package.file}"):
             return address
     raise UsageError(
@@ -107,6 +112,7 @@ def _file_address(index: str, package: Package) -> str:
 
 def _request(address: str, index: str) -> Request:
     """Return a request that has the index's user name and password, if it is to the same host."""
+    # an index that also offers JSON must send HTML, from which the links are read
     headers, login = {"Accept": "text/html, */*;q=0.5"}, urlsplit(index)
     if login.username and urlsplit(address).hostname == login.hostname:
         words = f"{unquote(login.username)}:{unquote(login.password or '')}"

@@ -117,6 +117,7 @@ class NetworkRuler(ABC):
 
     def raw(self, delta_v: Tensor) -> Tensor:
         """Return the distance from which Δv was computed."""
+        # the inverse of the map in `compare`; log1p is precise for small Δv
         return -self.unit * torch.log1p(-delta_v)
 
     def describe(self, clean: Tensor) -> CleanFeatures:
@@ -154,6 +155,7 @@ class NetworkRuler(ABC):
             distance[part] = self.distance(clean, self._describe(corrupted[part]))
 
         _in_parts(work, corrupted)
+        # expm1 is precise at small distances; rounding may leave a distance slightly below 0
         change = -torch.expm1(-distance.clamp_min(0) / self.unit)
         return torch.where(description.measurable, change, torch.nan)
 
@@ -171,6 +173,7 @@ class NetworkRuler(ABC):
 
     def _kept(self, clean: Tensor) -> Features | None:
         """Return the prepared features of all images, or None if they take too much memory."""
+        # one image shows how much memory all of them would take
         first = self._describe(clean[:1])
         n_bytes = sum(values.nbytes for values in first) * len(clean)
         if n_bytes > _most_bytes(clean.device):
@@ -189,6 +192,7 @@ class NetworkRuler(ABC):
     def _describe(self, levels: Tensor) -> Features:
         """Return the prepared features of images, uint8 (B, C, H, W)."""
         network = self.loaded(levels.device).network
+        # gray images get three equal channels, which the network expects
         images = levels.expand(-1, 3, -1, -1).to(torch.float32)
         normalized = self.normalize(images)
         if levels.device.type == "cuda":
@@ -207,6 +211,7 @@ class LpipsRuler(NetworkRuler):
 
     def normalize(self, images: Tensor) -> Tensor:
         """Return images of 0 … 255 with about zero mean and unit variance."""
+        # the constants of the published LPIPS, for images in −1 … 1
         shift = images.new_tensor([-0.030, -0.088, -0.188])[:, None, None]
         scale = images.new_tensor([0.458, 0.448, 0.450])[:, None, None]
         return (images / 127.5 - 1 - shift) / scale
@@ -214,6 +219,7 @@ class LpipsRuler(NetworkRuler):
     def prepare(self, images: Tensor, features: Sequence[Tensor]) -> Features:
         """Return the features, at each position scaled to unit length over channels."""
         return tuple(
+            # the constant is that of LPIPS; where all features are 0, they stay 0
             values / (values.square().sum(dim=1, keepdim=True).sqrt() + 1e-10)
             for values in features
         )
@@ -249,6 +255,7 @@ class DistsRuler(NetworkRuler):
         *before, mean, variance = clean
         *after, after_mean, after_variance = corrupted
         covariance = _products(before, after) - mean * after_mean
+        # 1e-6 is the constant of DISTS in both terms, for features that are nearly 0
         texture = (2 * mean * after_mean + 1e-6) / (mean**2 + after_mean**2 + 1e-6)
         structure = (2 * covariance + 1e-6) / (variance + after_variance + 1e-6)
         weights = self.loaded(mean.device).weights

@@ -27,6 +27,7 @@ def safetensors_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     header, numbers = {}, b""
     for name in sorted(tensors):
         values = tensors[name].detach().to(torch.float32).contiguous().numpy()
+        # little-endian on every machine, as the format requires
         data = values.astype("<f4").tobytes()
         place = [len(numbers), len(numbers) + len(data)]
         header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": place}

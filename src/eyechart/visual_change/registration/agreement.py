@@ -39,10 +39,12 @@ ALIKE = 1e-4
 
 def agreement(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the correlation (B,) of the details of two images over what both show."""
+    # brightness that varies slowly over an image would otherwise dominate the correlation
     one, two, weight = _details(clean, corrupted, maps, size, 3.0)
     shared, own, other = (
         (product * weight).sum(dim=(1, 2)) for product in (one * two, one * one, two * two)
     )
+    # constant images have no details at all, and 0 / 0 would be NaN
     return shared / (own * other).clamp_min(1e-6).sqrt()
 
 
@@ -50,6 +52,7 @@ def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) 
     """Return the factor (B,) by which details of the clean image appear in the corrupted one."""
     one, two, weight = _details(clean, corrupted, maps, size, 1.5)
     shared, own = ((product * weight).sum(dim=(1, 2)) for product in (one * two, one * one))
+    # the slope of a regression on the clean image, which noise in the corrupted one does not bias
     return shared / own.clamp_min(1e-6)
 
 
@@ -59,6 +62,7 @@ def _details(
     """Return both images without structure coarser than `sigma` cells, and what both show."""
     rows, columns = corrupted.shape[1:]
     places = moved(centers_of(rows, columns, size, corrupted.device), maps)
+    # a margin of one cell, because interpolation near the edge reads beyond it
     weight = inside(places, size, margin=size[1] / columns).to(torch.float32)
     warped = sample(clean, places, size)
     fill, _ = fitted(warped, corrupted, weight)
@@ -75,10 +79,13 @@ def is_geometric(
 
     `clean`, `corrupted`: copies of the images from `levels_of`.
     """
+    # the second copy, because half the resolution averages out much of the noise
     unmoved = agreement(clean[1], corrupted[1], identity_maps(len(maps), maps), size)
     aligned = agreement(clean[1], corrupted[1], maps, size)
     is_large = unmoved <= MAX_UNMOVED * aligned
+    # 1 − r², the share of the variance that a linear regression leaves unexplained
     before, after = 1 - unmoved.square(), 1 - aligned.square()
+    # the filter counts cells, so that it is four times as wide on the third copy as on the first
     fine = gain(clean[0], corrupted[0], maps, size)
     coarse = gain(clean[2], corrupted[2], maps, size)
     is_sharp = (after <= MAX_RESIDUAL * before) & (fine >= MIN_FINE_GAIN * coarse)

@@ -47,6 +47,8 @@ class CleanCopies:
     def select(self, indices: Tensor) -> "CleanCopies":
         """Return the copies of the images at these indices, which may repeat."""
         levels = [level[indices] for level in self.levels]
+        # the index stays on the CPU, because it only looks up entries of a dictionary, which is
+        # shared, so that spectra computed for one selection also serve others
         return CleanCopies(levels, self.gray, self.index[indices.cpu()], self.spectra)
 
     def searched(self) -> Tensor:
@@ -54,6 +56,7 @@ class CleanCopies:
         places = self.index.tolist()
         missing = sorted({place for place in places if place not in self.spectra})
         if missing:
+            # a thread may repeat what another one does here, but it stores the same values
             self.spectra.update(zip(missing, describe_search(self.gray[missing]), strict=True))
         return torch.stack([self.spectra[place] for place in places])
 
@@ -72,7 +75,9 @@ def centered(gray: Tensor) -> Tensor:
 def levels_of(gray: Tensor) -> list[Tensor]:
     """Return smoothed copies of gray images (B, H, W), each half as large, finest first."""
     images = [gray]
+    # `is_geometric` needs three copies, however small the image is
     while max(images[-1].shape[1:]) >= 2 * SMALLEST or len(images) < 3:
+        # rounded up, so that no side becomes 0
         rows, columns = (-(-side // 2) for side in images[-1].shape[1:])
         images.append(reduced(images[-1], rows, columns))
     return [smoothed(image, 1.0) for image in images]
@@ -87,6 +92,7 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
         size: height and width of the images.
     """
     maps = identity_maps(len(corrupted[0]), corrupted[0])
+    # coarse first, because a step only corrects displacements of a few cells
     for level in (-1, -2):
         maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
@@ -97,6 +103,7 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
         found, score = _searched(clean.select(far), [one[far] for one in corrupted], size)
         is_better = score > near[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
+    # from the third smallest on, because the two smaller ones were refined above
     for level in range(len(corrupted) - 3, -1, -1):
         steps = STEPS if level else LAST_STEPS
         maps = refine(clean.levels[level], corrupted[level], maps, size, steps)
@@ -110,6 +117,7 @@ def _searched(
     maps = search(clean.searched(), corrupted[0], HYPOTHESES[0])
     for level, keep in ((-1, HYPOTHESES[1]), (-2, 1)):
         number = maps.shape[1]
+        # hypotheses join the batch axis, so that `refine` handles all of them at once
         one, two = (
             images[level].repeat_interleave(number, dim=0) for images in (clean.levels, corrupted)
         )

@@ -120,6 +120,7 @@ class HumanRuler:
             raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
         gray = to_gray(corrupted)
         if len(description) == 1 and len(gray) > 1:
+            # a repeated image shares its spectra, which are looked up by index
             description = description.select(torch.zeros(len(gray), dtype=torch.int64))
         plain = SubbandRuler(self.definition).fidelity(description.statistics, gray)
         vif = torch.cat(
@@ -133,8 +134,10 @@ class HumanRuler:
     def _registered(self, description: HumanDescription, part: Tensor, gray: Tensor) -> Tensor:
         """Return VIF (B,) of what was moved, with the penalty; 0 for what was not moved."""
         maps = register(description.copies.select(part), gray)
+        # compared exactly: `register` returns the identity itself where it accepts no map
         is_moved = (maps != torch.eye(2, 3, dtype=maps.dtype, device=maps.device)).any(dim=(1, 2))
         places = is_moved.nonzero().flatten()
+        # 0 leaves plain VIF as the maximum in `compare`
         vif = torch.zeros(len(gray), dtype=torch.float64, device=gray.device)
         if not len(places):
             return vif
@@ -155,6 +158,7 @@ def _each_part(gray: Tensor, work: Callable[[Tensor], Tensor]) -> list[Tensor]:
     parts = [
         torch.arange(start, min(start + size, len(gray))) for start in range(0, len(gray), size)
     ]
+    # threads finish in any order, so that results are stored by index
     results: dict[int, Tensor] = {}
 
     def one(index: int) -> None:

@@ -29,6 +29,7 @@ class Motion:
 
 def motion_of(maps: Tensor, share: Tensor, size: tuple[int, int]) -> Motion:
     """Return how images of a size (height, width) were moved, by their maps (B, 2, 3)."""
+    # maps lead from the corrupted image to the clean one, but the motion is the other way round
     forward = torch.linalg.inv(maps[..., :2])
     is_mirrored = forward.det() < 0
     flip = torch.ones((len(maps), 2), dtype=maps.dtype, device=maps.device)
@@ -37,11 +38,14 @@ def motion_of(maps: Tensor, share: Tensor, size: tuple[int, int]) -> Motion:
     turned = forward * flip[:, None, :]
     angle = torch.atan2(turned[:, 1, 0] - turned[:, 0, 1], turned[:, 0, 0] + turned[:, 1, 1])
     stretches = torch.linalg.svdvals(forward)
+    # the clean center 0 appears at −A⁻¹·t; only its length is used, so the sign is left out
     center = (forward @ maps[..., 2:])[..., 0]
     return Motion(
         torch.rad2deg(angle),
+        # log₂ of the geometric mean: the square root of the change of area
         stretches.log2().mean(dim=1),
         center.norm(dim=1) / max(size),
+        # singular values are in descending order, so that the ratio is at least 1
         (stretches[:, 0] / stretches[:, 1]).log2(),
         is_mirrored.to(maps.dtype),
         share,
@@ -89,6 +93,7 @@ def rounded(maps: Tensor) -> Tensor:
     """Return maps (B, 2, 3) with whole degrees and pixels, without any change of scale or shear."""
     linear = maps[..., :2]
     sign = torch.where(linear.det() < 0, -1.0, 1.0)
+    # the rotation of the nearest orthogonal map; `sign` covers mirrored maps too
     across = (linear[:, 0, 0] + sign * linear[:, 1, 1], linear[:, 1, 0] - sign * linear[:, 0, 1])
     angle = torch.deg2rad(torch.rad2deg(torch.atan2(across[1], across[0])).round())
     cos, sin = angle.cos(), angle.sin()
@@ -100,5 +105,6 @@ def rounded(maps: Tensor) -> Tensor:
 
 def is_nearly(maps: Tensor, others: Tensor, size: tuple[int, int], pixels: float) -> Tensor:
     """Return which maps (B, 2, 3) lead every point of the frame nearly to the same place."""
+    # an affine difference is largest at a corner, and the sum of absolute values bounds it
     corner = maps.new_tensor([size[1] / 2, size[0] / 2, 1.0])
     return ((maps - others).abs() * corner).sum(dim=(1, 2)) <= pixels

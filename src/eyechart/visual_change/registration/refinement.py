@@ -51,13 +51,16 @@ def _step(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int])
     places = moved(points, maps)
     warped = sample(clean, places, size)
     cell = size[1] / columns
+    # two cells, because gradients also read the neighbors of a point, which must be in the frame
     is_visible = inside(places, size, margin=2 * cell)
     # the outermost cells have no central difference
     is_visible[:, 0], is_visible[:, -1] = False, False
     is_visible[:, :, 0], is_visible[:, :, -1] = False, False
     weight = is_visible.to(torch.float32).flatten(1)
+    # after warping, because δ displaces points of the corrupted image, not of the clean one
     down, across = torch.gradient(warped, dim=(1, 2))
     half = max(size) / 2
+    # scaled to −1 … 1, so that the normal equations are well conditioned
     x, y = (points / half).flatten(1)
     across, down, warped = across.flatten(1), down.flatten(1), warped.flatten(1)
     features = torch.stack(
@@ -73,12 +76,14 @@ def _step(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int])
     normal = normal + torch.diag_embed(ridge + TINY)
     # without a check, for which the host would wait for the GPU
     solution = torch.linalg.solve_ex(normal, target)[0][..., 0]
+    # the coefficients of the gradients are gain · δ, so that δ has no meaning if gain is near 0
     gain = solution[:, 6]
     is_valid = gain > SLIGHT
     # displacements in cells, at the center and per half side
     delta = solution[:, :6] / torch.where(is_valid, gain, 1.0)[:, None]
     delta = delta.reshape(-1, 2, 3)
     farthest = delta.abs().sum(dim=2).amax(dim=1)
+    # longer steps leave the range of the linearization; an invalid step becomes 0
     shrink = (MAX_STEP / farthest.clamp_min(MAX_STEP)) * is_valid
     delta = delta * shrink[:, None, None] * cell
     move = torch.cat((delta[..., 1:] / half, delta[..., :1]), dim=2)
@@ -88,5 +93,6 @@ def _step(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int])
 def _composed(maps: Tensor, move: Tensor) -> Tensor:
     """Return the maps after displacing points x by move(x), (B, 2, 3)."""
     linear, shift = maps[..., :2], maps[..., 2:]
+    # map(x + M·x + m) = A·(I + M)·x + A·m + t
     ahead = move[..., :2] + torch.eye(2, dtype=move.dtype, device=move.device)
     return torch.cat((linear @ ahead, linear @ move[..., 2:] + shift), dim=2)

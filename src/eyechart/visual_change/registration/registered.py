@@ -88,6 +88,7 @@ def registered_terms(
     results: dict[int, RegisteredTerms] = {}
 
     def one(index: int) -> None:
+        # one image at a time, so that its values cannot depend on the others of the batch
         part = slice(index, index + 1)
         maps = register(describe_copies(clean[part]), corrupted[part])
         shown, maps = shown_by(clean[part], corrupted[part], maps)

@@ -27,6 +27,7 @@ REACH = PADDED - SIDE
 """Largest shift in cells, a quarter of the longer side."""
 
 ANGLES = np.arange(0, 360, 10.0)
+# up to 1.7 and not 5/3, so that rounding cannot drop the last scale
 SCALES = 2.0 ** np.arange(-5 / 3, 1.7, 1 / 3)
 SHEARS = (-1.0, -0.67, -0.36, 0.36, 0.67, 1.0)
 STRETCHES = 2.0 ** np.array([-4 / 3, -1, -2 / 3, -1 / 3, 1 / 3, 2 / 3, 1])
@@ -46,6 +47,7 @@ def candidates() -> dict[float, Tensor]:
     maps = []
     for scale in SCALES:
         for angle in np.radians(ANGLES):
+            # a map leads back to the clean image, so that a magnified image has a small map
             cos, sin = np.cos(angle) / scale, np.sin(angle) / scale
             maps += [((cos, sin), (-sin, cos)), ((-cos, -sin), (-sin, cos))]
     for shear in SHEARS:
@@ -54,6 +56,8 @@ def candidates() -> dict[float, Tensor]:
         maps += [((1 / stretch, 0), (0, 1)), ((1, 0), (0, 1 / stretch))]
     groups: dict[float, list[Map]] = {}
     for one in maps:
+        # copies of one magnification are sampled from the same reduced image; rounded, because
+        # equal determinants may differ in their last bits
         magnification = round(abs(np.linalg.det(one)) ** -0.5, 6)
         groups.setdefault(float(magnification), []).append(one)
     return {key: torch.tensor(group, dtype=torch.float64) for key, group in groups.items()}
@@ -68,6 +72,7 @@ def linear_maps(device: torch.device) -> Tensor:
 def thumbnail_size(size: tuple[int, int], magnification: float = 1.0) -> tuple[int, int]:
     """Return the rows and columns of the small copy of an image, magnified."""
     cells = SIDE / max(size) * magnification
+    # very narrow images keep a few cells to correlate
     rows, columns = (max(4, round(side * cells)) for side in size)
     return rows, columns
 
@@ -77,6 +82,7 @@ def contrasts(small: Tensor) -> Tensor:
     band = smoothed(small, 0.7) - smoothed(small, 3.0)
     local = smoothed(band.square(), 3.0)
     overall = band.square().mean(dim=(1, 2), keepdim=True)
+    # the added terms keep noise in flat areas from being raised to full contrast
     return band / (local + 0.1 * overall + 1e-3).sqrt()
 
 
@@ -95,7 +101,9 @@ def describe_search(gray: Tensor) -> Tensor:
         # images are channels, because all of them are sampled at the same points
         copies = sample_channels(small.expand(len(maps), -1, -1, -1), places, size)
         copies = copies.transpose(0, 1)
+        # masked after the filters, which would see the border of the mask as an edge
         flat = contrasts(copies.flatten(0, 1)).reshape(copies.shape) * is_visible
+        # zeros up to PADDED, so that shifts up to REACH do not wrap around
         spectra.append(torch.fft.rfft2(flat, s=(PADDED, PADDED)))
     return torch.cat(spectra, dim=1).conj()
 
@@ -117,6 +125,7 @@ def overlaps(size: tuple[int, int], device: torch.device) -> Tensor:
         s=(PADDED, PADDED),
     )
     shared = _near_shifts(shared)
+    # by chance, a sum over n cells of unit contrast grows as √n
     return torch.where(shared > MIN_OVERLAP * rows * columns, shared.clamp_min(1).rsqrt(), 0.0)
 
 
@@ -128,6 +137,7 @@ def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
     spectrum = torch.fft.rfft2(small, s=(PADDED, PADDED))
     correlation = torch.fft.irfft2(spectrum[:, None] * spectra, s=(PADDED, PADDED))
     scores = _near_shifts(correlation) * overlaps(size, corrupted.device)
+    # the best shift of each linear map, so that hypotheses differ in more than their shift
     best, index = scores.flatten(2).max(dim=2)
     chosen = best.topk(count, dim=1).indices
     index = index.gather(1, chosen)

@@ -45,6 +45,7 @@ def view(clean: Tensor, corrupted: Tensor, maps: Tensor) -> View:
     """
     size = (corrupted.shape[1], corrupted.shape[2])
     places = moved(centers_of(*size, size, corrupted.device), maps)
+    # each visible pixel of the corrupted image covers abs(det A) pixels of the clean one
     area = maps[..., :2].det().abs() * inside(places, size).flatten(1).sum(dim=1)
     is_moved = (maps != identity_maps(len(maps), maps)).flatten(1).any(dim=1)
     # an image that was not moved has no fill, and every pixel of it counts
@@ -59,6 +60,7 @@ def view(clean: Tensor, corrupted: Tensor, maps: Tensor) -> View:
         torch.stack(references)[best, images],
         torch.where(is_visible, seen, fill),
         is_visible,
+        # whole pixels are counted, which may add up to slightly more than the image
         (area / (size[0] * size[1])).clamp_max(1),
         error,
     )
@@ -98,6 +100,7 @@ def _mix(cubic: Tensor, difference: Tensor, seen: Tensor, weight: Tensor) -> Ten
         (image - (image * weight).sum(dim=(1, 2), keepdim=True) / count) * weight
         for image in (cubic, difference, seen)
     )
+    # in float64, because large products are subtracted from each other below
     products = [
         (first * second).sum(dim=(1, 2), keepdim=True, dtype=torch.float64)
         for first, second in ((one, one), (one, two), (two, two), (one, target), (two, target))
@@ -112,6 +115,7 @@ def fitted(reference: Tensor, seen: Tensor, weight: Tensor) -> tuple[Tensor, Ten
     """Return gain · reference + offset (B, H, W) nearest to the corrupted images, and its error."""
     count = weight.sum(dim=(1, 2), keepdim=True).clamp_min(1)
     means = [(image * weight).sum(dim=(1, 2), keepdim=True) / count for image in (reference, seen)]
+    # without their means, the gain does not depend on the offset
     one, two = reference - means[0], seen - means[1]
     spread = (one.square() * weight).sum(dim=(1, 2), keepdim=True).clamp_min(1e-6)
     gain = (one * two * weight).sum(dim=(1, 2), keepdim=True) / spread

@@ -30,6 +30,7 @@ class VisibleTerms:
     def vif(self, weights: Sequence[float] | None = None) -> Tensor:
         """Return VIF (B, noise variances), with a weight for each scale, finest first."""
         scales = self.kept.shape[-1]
+        # small images have fewer scales, and lack the coarsest ones
         weight = self.kept.new_tensor(list(weights)[:scales] if weights else [1.0] * scales)
         return (self.kept * weight).sum(dim=-1) / (self.total * weight).sum(dim=-1)
 
@@ -53,6 +54,7 @@ def visible_terms(shown: View, definition: Definition, noise: Sequence[float]) -
         )  # fmt: skip
         for sums, strength, spread in (
             (kept, gain * gain * scale.multiplier, error),
+            # the clean image is the same channel with gain 1 and without distortion
             (total, scale.multiplier, torch.zeros_like(error)),
         ):
             terms = [log_terms(strength / (spread + own), scale.eigenvalues) for own in noise]
@@ -62,6 +64,7 @@ def visible_terms(shown: View, definition: Definition, noise: Sequence[float]) -
 
 def _mean(terms: Tensor, weight: Tensor, definition: Definition) -> Tensor:
     """Return the contribution (B,) of one scale to VIF, from its blocks (B, 2, n, m)."""
+    # a scale may have no visible block, and its mean must not become NaN
     blocks = weight.sum(dim=(1, 2)).clamp_min(1)[:, None]
     pooled = (terms * weight[:, None]).sum(dim=(2, 3)) / blocks
     return (pooled + definition.stabilizer).sum(dim=1)
@@ -70,6 +73,7 @@ def _mean(terms: Tensor, weight: Tensor, definition: Definition) -> Tensor:
 def _of_blocks(is_visible: Tensor, shape: Sequence[int], window: int, level: int) -> Tensor:
     """Return which inner blocks (B, n, m) of a scale have a visible center, as float64."""
     rows, columns = (
+        # + 1 is the center of a block of 3 × 3; the shift leads back to pixels of the full image
         ((torch.arange(n, device=is_visible.device) + dropped_blocks(window)) * BLOCK + 1) << level
         for n in shape
     )

@@ -45,6 +45,7 @@ def sample_channels(
     images: Tensor, points: Tensor, size: tuple[int, int], mode: str = "bilinear"
 ) -> Tensor:
     """Return images with channels (B, C, h, w) at points (B, 2, n, m), as in `sample`."""
+    # with align_corners=False, ±1 is the outer edge of the outermost pixels, not their center
     half = points.new_tensor([size[1] / 2, size[0] / 2])
     grid = points.movedim(1, -1) / half
     return functional.grid_sample(
@@ -60,11 +61,13 @@ def inside(points: Tensor, size: tuple[int, int], margin: Tensor | float = 0.0) 
 
 def smoothed(images: Tensor, sigma: float) -> Tensor:
     """Return images (B, h, w) convolved with a Gaussian of `sigma` cells."""
+    # reflection needs a side that is longer than the padding
     reach = min(round(3 * sigma), min(images.shape[1:]) - 1)
     distance = torch.arange(-reach, reach + 1, device=images.device, dtype=torch.float32)
     kernel = torch.exp(-0.5 * (distance / sigma) ** 2)
     kernel = (kernel / kernel.sum()).reshape(1, 1, -1)
     padded = functional.pad(images[:, None], (reach,) * 4, mode="reflect")
+    # a Gaussian is separable: two passes of n taps instead of one of n²
     across = functional.conv2d(padded, kernel[:, :, None])
     return functional.conv2d(across, kernel[..., None])[:, 0]
 
