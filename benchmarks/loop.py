@@ -1,6 +1,6 @@
-"""Compare the speed of evaluation (corrupt, measure, predict, write) with the model alone.
+"""Compare the speed of evaluation (corrupt, measure, predict, write, score) with the model alone.
 
-Images are already decoded. Scores are not computed: see the benchmark of curves.
+Images are already decoded.
 """
 
 import tempfile
@@ -11,19 +11,21 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from benchmarks.scoring import SIDE, listed_images
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
-from eyechart.images.stimulus import STIMULI
-from eyechart.labels.categories import CLASSES
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
+from eyechart.pipeline.evaluation_run import EvaluationRun
+from eyechart.pipeline.scoring.score import score_run
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import BATCH, PredictionTask
+from eyechart.results.writing import write_results
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
-
-SIDE = 224
+from eyechart.testsets.testset_settings import PAPER
 
 DIFFERENT = 512
 """Number of images that are made; more would take longer to make than to measure."""
@@ -39,7 +41,7 @@ class LoopSpeed:
 
     model: float
     loop: dict[str, float]
-    whole: "WholeRun | None" = None
+    whole: "WholeRun"
 
     @property
     def mean(self) -> float:
@@ -54,25 +56,42 @@ class LoopSpeed:
 
 @dataclass(frozen=True)
 class WholeRun:
-    """The time of one run, from an empty folder to the merged predictions of all corruptions."""
+    """The time of one run over all corruptions, in seconds.
+
+    Attributes:
+        seconds: from the images to the merged predictions in a folder.
+        scoring_seconds: from the predictions to results.json, written.
+        n_images: number of images, clean images included.
+    """
 
     seconds: float
+    scoring_seconds: float
     n_images: int
 
     @property
     def rate(self) -> float:
-        """Images per second, clean images included."""
+        """Images per second, without scoring."""
         return self.n_images / self.seconds
 
 
-def measure_loop(device: torch.device, n: int, max_images: int, batch: int | None) -> LoopSpeed:
-    """Measure a ResNet-50 with random weights on images that are already decoded."""
+def measure_loop(
+    device: torch.device, n: int, max_images: int, batch: int | None, is_whole_only: bool = False
+) -> LoopSpeed:
+    """Measure a ResNet-50 with random weights on images that are already decoded.
+
+    Args:
+        device: where to measure.
+        n: number of samples per corruption.
+        max_images: number of images.
+        batch: the batch size; the device's default if None.
+        is_whole_only: measure only the run over all corruptions, not each one of them.
+    """
     model = load_model(ResNet50(), device)
     size = batch or BATCH.get(device.type, BATCH["cpu"])
     images = _resident(max_images)
     rate = _model_rate(model, images, n, size, device)
     rates = {}
-    for entry in Plan().entries():
+    for entry in () if is_whole_only else Plan().entries():
         plan = Plan(n=n, corruptions=(entry.name,))
         # Without clean images, which are predicted only once for all corruptions.
         groups = plan_samples(images, plan)[1:]
@@ -82,9 +101,22 @@ def measure_loop(device: torch.device, n: int, max_images: int, batch: int | Non
         rates[entry.name] = n / _seconds(
             PredictionTask(images, plan, groups, [model], device, size)
         )
-    plan = Plan(n=n)
-    whole = PredictionTask(images, plan, plan_samples(images, plan), [model], device, size)
-    return LoopSpeed(rate, rates, WholeRun(_seconds(whole), whole.n_samples))
+    # kernels are compiled on first use, which would be timed otherwise
+    _whole_run(images, size, model, size)
+    return LoopSpeed(rate, rates, _whole_run(images, n, model, size))
+
+
+def _whole_run(images: ImageSet, n: int, model: Model, size: int) -> WholeRun:
+    settings = EvaluateSettings(n=n, sampling=PAPER, baseline="auto")
+    plan = settings.plan
+    start = time.perf_counter()
+    task = PredictionTask(images, plan, plan_samples(images, plan), [model], model.device, size)
+    with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
+        predictions = Path(folder) / "predictions"
+        predict(task, predictions, lambda count, message: None)
+        predicted = time.perf_counter()
+        write_results(score_run(EvaluationRun(settings, task, predictions), NO_PROGRESS), folder)
+        return WholeRun(predicted - start, time.perf_counter() - predicted, task.n_samples)
 
 
 def _seconds(job: PredictionTask) -> float:
@@ -121,12 +153,7 @@ def _resident(count: int) -> ImageSet:
         different.append(_clouds(random))
     # Further images repeat these under other names, so they get other random numbers.
     kept = {place: different[place % DIFFERENT] for place in range(count)}
-    names = [f"{place:06d}" for place in range(count)]
-    listed = tuple(
-        ListedImage(Path(name), name, str(place % CLASSES)) for place, name in enumerate(names)
-    )
-    sizes = ((SIDE, SIDE),) * count
-    return ImageSet("made", STIMULI["224"], listed, tuple(names), sizes, (), kept)
+    return listed_images(count, kept)
 
 
 def _clouds(random: ImageRandom) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from scipy.optimize import isotonic_regression
+from torch import Tensor
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.progress import NO_PROGRESS
@@ -35,6 +36,9 @@ from eyechart.testsets.samples import Samples, plan_samples
 from eyechart.testsets.testset_settings import PAPER
 
 RIVAL = "one replicate at a time, with numpy.bincount and scipy.optimize.isotonic_regression"
+
+SIDE = 224
+"""Width and height of the images in pixels."""
 
 N_RIVAL = 20
 """Number of replicates per curve that the rival computes; its time is extrapolated from them."""
@@ -91,7 +95,7 @@ def synthetic_run(
     `settings`: settings of the evaluation that differ from their defaults.
     """
     chosen = EvaluateSettings(**{"n": n, "sampling": PAPER, "baseline": "auto", **settings})
-    images = _images(n_images)
+    images = listed_images(n_images)
     models = [
         Model(f"model {number}", _unused, classes=CLASSES, identity=str(number))
         for number in range(n_models)
@@ -122,14 +126,15 @@ def synthetic_run(
     return EvaluationRun(chosen, task, parts.folder)
 
 
-def _images(count: int) -> ImageSet:
-    """Return an image set without pixels, with ImageNet's labels."""
+def listed_images(count: int, kept: dict[int, Tensor] | None = None) -> ImageSet:
+    """Return images with ImageNet's labels and these pixels, or without pixels."""
     labels = sorted(class_index())
     names = [f"{place:06d}" for place in range(count)]
     listed = tuple(
         ListedImage(Path(name), name, labels[place % CLASSES]) for place, name in enumerate(names)
     )
-    return ImageSet("made", STIMULI["224"], listed, tuple(names), ((224, 224),) * count)
+    sizes = ((SIDE, SIDE),) * count
+    return ImageSet("made", STIMULI[str(SIDE)], listed, tuple(names), sizes, (), kept or {})
 
 
 def _visual_change(samples: Samples, numbers: np.random.Generator) -> FloatArray:

@@ -10,7 +10,7 @@ import pytest
 import eyechart as ec
 from benchmarks.__main__ import app
 from benchmarks.curves import CurvesPlan, bounded_least_squares, measure
-from benchmarks.loop import LoopSpeed
+from benchmarks.loop import LoopSpeed, WholeRun
 from benchmarks.pyrtools_rival import load_vif_rival
 from benchmarks.scoring import measure_scoring, refit_plainly
 from commands import Result, assert_rejected
@@ -262,5 +262,5 @@ def test_all_curves_of_a_model_take_less_than_20_seconds():
 
 def test_the_loops_speed_is_a_mean_of_times_and_not_of_rates():
     """A second for 50 and half a second for 50: 100 pictures in 1.5 s, 2/3 of the model's 100."""
-    speed = LoopSpeed(100, {"slow": 50, "quick": 100})
+    speed = LoopSpeed(100, {"slow": 50, "quick": 100}, WholeRun(1, 1, 100))
     assert speed.mean == pytest.approx(100 / 1.5) and speed.ratio == pytest.approx(1 / 1.5)

@@ -11,14 +11,21 @@ import numpy as np
 import torch
 
 import eyechart as ec
+from eyechart.suites.assets import is_ready
+from eyechart.suites.suite import find_variant
 from real_images import real_images
 
 SEVERITIES = (1, 3, 5)
 NAMES = ["a", "b", "c", "d"]
 
 
+def usable_corruptions():
+    """Return all corruptions that need no trained network."""
+    return [name for name in ec.list_corruptions() if is_ready(find_variant(name))]
+
+
 def names():
-    return sys.argv[3:] or ec.list_corruptions()
+    return sys.argv[3:] or usable_corruptions()
 
 
 def photos():

@@ -110,7 +110,7 @@ def check_time():
     for title, rows in (
         ("unmoved", range(n_moved, len(names))),
         ("moved", range(n_moved)),
-        ("half of each", range(n_moved // 2, n_moved // 2 + 2 * (len(names) - n_moved))),
+        ("half of each", range(n_moved - (len(names) - n_moved), len(names))),
     ):
         index = torch.tensor([rows[place % len(rows)] for place in range(BATCH)])
         times = time_of(to_gray(clean[index].cuda()), to_gray(corrupted[index].cuda()))

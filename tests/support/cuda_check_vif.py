@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 import eyechart as ec
+from cuda_check import usable_corruptions
 from eyechart.visual_change.gray import to_gray
 from hard_images import HARD_IMAGES, corrupted_copies
 from real_images import real_images
@@ -37,7 +38,7 @@ def pairs():
         for corrupted in corrupted_copies(clean).values():
             yield "hard", clean, corrupted
     photos = real_images()
-    for place, name in enumerate(ec.list_corruptions()):
+    for place, name in enumerate(usable_corruptions()):
         changed = ec.corrupt(photos, name, severity=1 + place % 5)
         for clean, corrupted in zip(gray(photos), gray(changed), strict=True):
             yield "real_images", clean, corrupted

@@ -156,8 +156,10 @@ def _repainted(
     below, right = -size[0] % STRIDE, -size[1] % STRIDE
     framed = pad(image, (0, right, 0, below), mode="replicate")
     share = torch.tensor([amount], dtype=torch.float32, device=image.device)
-    # without TF32, so that all devices produce the same image
-    with torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False):
+    # without TF32, so that all devices produce the same image; `flags` alone would turn cuDNN off
+    with torch.backends.cudnn.flags(
+        enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+    ):
         painted: Tensor = network(framed, means, deviations, share)[:, :, : size[0], : size[1]]
     if scale > 1:
         painted = interpolate(painted, (height, width), mode="bilinear", antialias=True)

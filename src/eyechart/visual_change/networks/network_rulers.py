@@ -310,7 +310,11 @@ def _convolving(device: torch.device, precision: str) -> Iterator[None]:
     with ExitStack() as settings:
         settings.enter_context(
             torch.backends.cudnn.flags(
-                benchmark=False, deterministic=True, allow_tf32=precision == "tf32"
+                # by default, this would turn cuDNN off
+                enabled=True,
+                benchmark=False,
+                deterministic=True,
+                allow_tf32=precision == "tf32",
             )
         )
         if precision == "float16":
