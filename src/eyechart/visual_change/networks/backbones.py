@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, pad
+from torch.nn.functional import conv2d, max_pool2d, pad
+
+from eyechart.core.devices import has_triton
 
 Layers = list[nn.Module]
 
@@ -29,11 +31,23 @@ def _subsampled(images: Tensor) -> Tensor:
 
 
 class BlurPool(nn.Module):
-    """Halves the resolution after a blur; reflects a border of two pixels."""
+    """Halves the resolution after a blur; reflects a border of two pixels.
+
+    `side`: the maximum over so many pixels along each axis is taken first.
+    """
+
+    def __init__(self, side: int = 1) -> None:
+        super().__init__()
+        self.side = side
 
     def forward(self, images: Tensor) -> Tensor:
         """Return images (B, C, H, W) at half the resolution."""
-        return _subsampled(pad(images, (2, 2, 2, 2), mode="reflect"))
+        if has_triton(images.device):
+            from eyechart.visual_change.networks.networks_triton import pool_in_triton
+
+            return pool_in_triton(images, self.side)
+        largest = images if self.side == 1 else max_pool2d(images, self.side, 1)
+        return _subsampled(pad(largest, (2, 2, 2, 2), mode="reflect"))
 
 
 class RootMeanSquarePool(nn.Module):
@@ -41,6 +55,10 @@ class RootMeanSquarePool(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return images (B, C, H, W) at half the resolution."""
+        if has_triton(images.device):
+            from eyechart.visual_change.networks.networks_triton import pool_in_triton
+
+            return pool_in_triton(images, is_root_mean_square=True)
         # the root has an infinite derivative at 0; the constant is that of DISTS
         return (_subsampled(pad(images.square(), (1, 1, 1, 1))) + 1e-12).sqrt()
 
@@ -90,8 +108,8 @@ def shift_tolerant_alexnet() -> Backbone:
     return Backbone(
         [
             [nn.Conv2d(3, 64, 11, padding=2), BlurPool(), nn.ReLU(inplace=True)],
-            [nn.MaxPool2d(3, 1), BlurPool(), *_convolution(64, 192, 5)],
-            [nn.MaxPool2d(3, 1), BlurPool(), *_convolution(192, 384, 3)],
+            [BlurPool(3), *_convolution(64, 192, 5)],
+            [BlurPool(3), *_convolution(192, 384, 3)],
             _convolution(384, 256, 3),
             _convolution(256, 256, 3),
         ]
@@ -105,7 +123,7 @@ def vgg16() -> Backbone:
 
 def shift_tolerant_vgg16() -> Backbone:
     """Return the shift-tolerant VGG-16 without weights, five stages."""
-    return _vgg16(lambda: [nn.MaxPool2d(2, 1), BlurPool()])
+    return _vgg16(lambda: [BlurPool(2)])
 
 
 def smooth_vgg16() -> Backbone:

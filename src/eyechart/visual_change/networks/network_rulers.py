@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.visual_change.ms_ssim import varied
@@ -23,7 +24,7 @@ Features = tuple[Tensor, ...]
 PRECISIONS = ("float32", "tf32", "float16")
 """Precision of convolutions on a GPU; a CPU always uses float32."""
 
-BATCH_PIXELS = 64 * 224 * 224
+BATCH_PIXELS = 128 * 224 * 224
 """Number of pixels that pass through a network at once on a GPU; on a CPU, one image per core."""
 
 KEPT_BYTES = {"cpu": 1 << 30, "cuda": 16 << 30}
@@ -85,7 +86,7 @@ class NetworkRuler(ABC):
     weights: tuple[str, ...]
     smallest_side: int
     unit: float
-    precision: str = "float32"
+    precision: str = "float16"
 
     @property
     def summary(self) -> str:
@@ -148,11 +149,13 @@ class NetworkRuler(ABC):
         distance = torch.empty(len(corrupted), dtype=torch.float64, device=corrupted.device)
 
         def work(part: slice) -> None:
+            places = indices[part]
             if description.features is None:
-                clean = self._describe(description.images[indices[part]])
+                clean = self._describe(description.images[places])
+                places = torch.arange(len(places), device=places.device)
             else:
-                clean = tuple(values[indices[part]] for values in description.features)
-            distance[part] = self.distance(clean, self._describe(corrupted[part]))
+                clean = description.features
+            distance[part] = self.distance(clean, places, self._describe(corrupted[part]))
 
         _in_parts(work, corrupted)
         # expm1 is precise at small distances; rounding may leave a distance slightly below 0
@@ -168,8 +171,11 @@ class NetworkRuler(ABC):
         """Return what a comparison needs of images (0 … 255) and their features."""
 
     @abstractmethod
-    def distance(self, clean: Features, corrupted: Features) -> Tensor:
-        """Return the distances (B,), in float64, between prepared features."""
+    def distance(self, clean: Features, indices: Tensor, corrupted: Features) -> Tensor:
+        """Return the distances (B,), in float64, between prepared features.
+
+        `indices` (B,): for each corrupted image, its place in `clean`.
+        """
 
     def _kept(self, clean: Tensor) -> Features | None:
         """Return the prepared features of all images, or None if they take too much memory."""
@@ -196,14 +202,19 @@ class NetworkRuler(ABC):
         images = levels.expand(-1, 3, -1, -1).to(torch.float32)
         normalized = self.normalize(images)
         if levels.device.type == "cuda":
-            normalized = normalized.contiguous(memory_format=torch.channels_last)
+            normalized = normalized.to(self.dtype(levels.device), memory_format=torch.channels_last)
         with _convolving(levels.device, self.precision):
             features = network(normalized)
-        return self.prepare(images, [values.float() for values in features])
+        return self.prepare(images, features)
 
     def loaded(self, device: torch.device) -> "LoadedNetwork":
         """Return the network with its weights on a device."""
-        return _load_network(self.network, self.weights, self.name, device)
+        return _load_network(self.network, self.weights, self.name, device, self.dtype(device))
+
+    def dtype(self, device: torch.device) -> torch.dtype:
+        """Return the type of the network's numbers on a device."""
+        is_half = device.type == "cuda" and self.precision == "float16"
+        return torch.float16 if is_half else torch.float32
 
 
 class LpipsRuler(NetworkRuler):
@@ -217,22 +228,38 @@ class LpipsRuler(NetworkRuler):
         return (images / 127.5 - 1 - shift) / scale
 
     def prepare(self, images: Tensor, features: Sequence[Tensor]) -> Features:
-        """Return the features, at each position scaled to unit length over channels."""
+        """Return the features, at each position scaled to unit length over channels.
+
+        The kernel that compares features scales them itself.
+        """
+        if has_triton(images.device):
+            return tuple(features)
         return tuple(
             # the constant is that of LPIPS; where all features are 0, they stay 0
             values / (values.square().sum(dim=1, keepdim=True).sqrt() + 1e-10)
-            for values in features
+            for values in (values.float() for values in features)
         )
 
-    def distance(self, clean: Features, corrupted: Features) -> Tensor:
+    def distance(self, clean: Features, indices: Tensor, corrupted: Features) -> Tensor:
         """Return LPIPS (B,)."""
-        total = torch.zeros((), dtype=torch.float64, device=clean[0].device)
-        weights = self.loaded(clean[0].device).weights
-        for stage, (before, after) in enumerate(zip(clean, corrupted, strict=True)):
-            head = weights[f"head{stage}"]
-            weighted = (before - after).square_() * head[:, None, None]
-            total = total + weighted.sum(dim=1).mean(dim=(1, 2), dtype=torch.float64)
-        return total
+        weights = self.loaded(indices.device).weights
+        compare = _difference
+        if has_triton(indices.device):
+            from eyechart.visual_change.networks.networks_triton import difference_in_triton
+
+            compare = difference_in_triton
+        stages = enumerate(zip(clean, corrupted, strict=True))
+        differences = [
+            compare(before, indices, after, weights[f"head{stage}"])
+            for stage, (before, after) in stages
+        ]
+        return torch.stack(differences).sum(dim=0)
+
+
+def _difference(clean: Tensor, indices: Tensor, corrupted: Tensor, head: Tensor) -> Tensor:
+    """Return the mean weighted difference (B,) of one stage of scaled features, float64."""
+    weighted = (clean[indices] - corrupted).square_() * head[:, None, None]
+    return weighted.sum(dim=1).mean(dim=(1, 2), dtype=torch.float64)
 
 
 class DistsRuler(NetworkRuler):
@@ -245,16 +272,21 @@ class DistsRuler(NetworkRuler):
         return (images / 255 - mean) / deviation
 
     def prepare(self, images: Tensor, features: Sequence[Tensor]) -> Features:
-        """Return the image (0 … 1), its features, and the mean and variance of all channels."""
-        stages = (images / 255, *features)
-        mean = _channel_means(stages)
-        return (*stages, mean, _products(stages, stages) - mean.square())
+        """Return the image (0 … 1) and its features."""
+        return (images / 255, *features)
 
-    def distance(self, clean: Features, corrupted: Features) -> Tensor:
+    def distance(self, clean: Features, indices: Tensor, corrupted: Features) -> Tensor:
         """Return DISTS (B,)."""
-        *before, mean, variance = clean
-        *after, after_mean, after_variance = corrupted
-        covariance = _products(before, after) - mean * after_mean
+        moments = _moments
+        if has_triton(indices.device):
+            from eyechart.visual_change.networks.networks_triton import moments_in_triton
+
+            moments = moments_in_triton
+        stages = zip(clean, corrupted, strict=True)
+        means = torch.cat([moments(before, indices, after) for before, after in stages], dim=2)
+        mean, after_mean, square, after_square, product = means.unbind(dim=1)
+        variance, after_variance = square - mean.square(), after_square - after_mean.square()
+        covariance = product - mean * after_mean
         # 1e-6 is the constant of DISTS in both terms, for features that are nearly 0
         texture = (2 * mean * after_mean + 1e-6) / (mean**2 + after_mean**2 + 1e-6)
         structure = (2 * covariance + 1e-6) / (variance + after_variance + 1e-6)
@@ -265,13 +297,11 @@ class DistsRuler(NetworkRuler):
         return total / (alpha.sum() + beta.sum())
 
 
-def _channel_means(stages: Sequence[Tensor]) -> Tensor:
-    return torch.cat([values.mean(dim=(2, 3), dtype=torch.float64) for values in stages], dim=1)
-
-
-def _products(one: Sequence[Tensor], two: Sequence[Tensor]) -> Tensor:
-    """Return the mean product of each channel, float64 (B, channels of all stages)."""
-    return _channel_means([a * b for a, b in zip(one, two, strict=True)])
+def _moments(clean: Tensor, indices: Tensor, corrupted: Tensor) -> Tensor:
+    """Return means over pixels of clean x and corrupted y: x, y, x², y², xy, float64 (B, 5, C)."""
+    x, y = clean[indices].float(), corrupted.float()
+    means = [values.mean(dim=(2, 3), dtype=torch.float64) for values in (x, y, x * x, y * y, x * y)]
+    return torch.stack(means, dim=1)
 
 
 def _most_bytes(device: torch.device) -> int:
@@ -307,18 +337,13 @@ def _convolving(device: torch.device, precision: str) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    with ExitStack() as settings:
-        settings.enter_context(
-            torch.backends.cudnn.flags(
-                # by default, this would turn cuDNN off
-                enabled=True,
-                benchmark=False,
-                deterministic=True,
-                allow_tf32=precision == "tf32",
-            )
-        )
-        if precision == "float16":
-            settings.enter_context(torch.autocast("cuda", torch.float16))
+    with torch.backends.cudnn.flags(
+        # by default, this would turn cuDNN off
+        enabled=True,
+        benchmark=False,
+        deterministic=True,
+        allow_tf32=precision == "tf32",
+    ):
         yield
 
 
@@ -332,14 +357,18 @@ class LoadedNetwork:
 
 @lru_cache(maxsize=16)
 def _load_network(
-    build: Callable[[], Backbone], names: tuple[str, ...], ruler: str, device: torch.device
+    build: Callable[[], Backbone],
+    names: tuple[str, ...],
+    ruler: str,
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> LoadedNetwork:
     weights = {key: values for name in names for key, values in load_weights(name, ruler).items()}
     network = build()
     network.set_weights(weights)
     if device.type == "cuda":
         # torch's types lack this argument
-        network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network = network.to(device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
     others = {
         name: values.to(device)
         for name, values in weights.items()
