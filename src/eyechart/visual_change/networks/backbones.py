@@ -81,6 +81,13 @@ class Backbone(nn.Module):
             features.append(images)
         return features
 
+    def widen(self, n_inputs: int) -> None:
+        """Accept images with so many channels; those after the first three do not count."""
+        first = next(layer for layer in self.modules() if isinstance(layer, nn.Conv2d))
+        first.in_channels = n_inputs
+        missing = n_inputs - first.weight.shape[1]
+        first.weight = nn.Parameter(pad(first.weight, (0, 0, 0, 0, 0, missing)), False)
+
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Set the weights of all convolutions, named as in `convert.py`."""
         convolutions = [layer for layer in self.modules() if isinstance(layer, nn.Conv2d)]

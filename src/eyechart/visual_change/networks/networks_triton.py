@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 1024
+BLOCK = 512
 """Number of values that a program of `pool_in_triton` computes."""
 
 TILE = 4096
@@ -24,41 +24,48 @@ PIXELS_PER_PROGRAM = 1024
 N_MOMENTS = 5
 
 
+@triton.jit
+def _reflected(place, size):  # type: ignore[no-untyped-def]
+    """Map a position into 0 … size − 1; it is beyond the border by less than `size`."""
+    place = tl.where(place < 0, -place, place)
+    return tl.where(place >= size, 2 * size - 2 - place, place)
+
+
 @triton.jit  # type: ignore[untyped-decorator]
 def _pool(  # type: ignore[no-untyped-def]
-    source, target, n_values, height, width, channels, rows, columns,
+    source, target, height, width, channels, rows, columns,
     SIDE: tl.constexpr, PADDING: tl.constexpr, REFLECTED: tl.constexpr, SQUARED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # in 64 bits, because offsets in a large batch exceed 2³¹
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < n_values
-    channel = place % channels
-    column = (place // channels) % columns
-    row = (place // channels // columns) % rows
-    image = place // channels // columns // rows
+    # 64 bits for the image alone, because divisions of 64 bits are slow
+    image = (tl.program_id(0) // rows).to(tl.int64)
+    row = tl.program_id(0) % rows
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    # the last program computes the last value several times, so that loads need no mask
+    place = tl.minimum(place, columns * channels - 1)
+    column = place // channels
+    channel = place - column * channels
+    pixel = source + image * height * width * channels + channel
     # a maximum over SIDE × SIDE pixels leaves this many rows and columns
     high, wide = height - SIDE + 1, width - SIDE + 1
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for down in tl.static_range(3):
-        y = 2 * row + down - PADDING
+        # one value per column, like x, so that masks have one shape
+        y = 2 * row + down - PADDING + tl.zeros_like(column)
         if REFLECTED:
-            y = tl.where(y < 0, -y, y)
-            y = tl.where(y >= high, 2 * high - 2 - y, y)
+            y = _reflected(y, high)
         for across in tl.static_range(3):
             x = 2 * column + across - PADDING
             if REFLECTED:
-                x = tl.where(x < 0, -x, x)
-                x = tl.where(x >= wide, 2 * wide - 2 - x, x)
-            seen = inside & (y >= 0) & (y < high) & (x >= 0) & (x < wide)
-            corner = source + ((image * height + y) * width + x) * channels + channel
+                x = _reflected(x, wide)
+            corner = pixel + (y * width + x) * channels
+            seen = (y >= 0) & (y < high) & (x >= 0) & (x < wide)
             value = tl.load(corner, mask=seen, other=0.0).to(tl.float32)
             for below in tl.static_range(SIDE):
                 for beside in tl.static_range(SIDE):
                     if below + beside > 0:
-                        offset = (below * width + beside) * channels
-                        other = tl.load(corner + offset, mask=seen, other=0.0).to(tl.float32)
-                        value = tl.maximum(value, other)
+                        other = tl.load(corner + (below * width + beside) * channels)
+                        value = tl.maximum(value, other.to(tl.float32))
             if SQUARED:
                 value = value * value
             # the binomial filter 1, 2, 1 along both axes
@@ -66,7 +73,8 @@ def _pool(  # type: ignore[no-untyped-def]
     total = total / 16
     if SQUARED:
         total = tl.sqrt(total + 1e-12)
-    tl.store(target + place, total.to(target.dtype.element_ty), mask=inside)
+    out = target + (image * rows + row) * columns * channels + place
+    tl.store(out, total.to(target.dtype.element_ty))
 
 
 def pool_in_triton(features: Tensor, side: int = 1, *, is_root_mean_square: bool = False) -> Tensor:
@@ -79,9 +87,8 @@ def pool_in_triton(features: Tensor, side: int = 1, *, is_root_mean_square: bool
         (batch, channels, rows, columns), dtype=features.dtype, device=features.device,
         memory_format=torch.channels_last,
     )  # fmt: skip
-    n_values = pooled.numel()
-    _pool[(triton.cdiv(n_values, BLOCK),)](
-        features, pooled, n_values, height, width, channels, rows, columns,
+    _pool[batch * rows, triton.cdiv(columns * channels, BLOCK)](
+        features, pooled, height, width, channels, rows, columns,
         SIDE=side, PADDING=padding, REFLECTED=not is_root_mean_square, SQUARED=is_root_mean_square,
         BLOCK=BLOCK,
     )  # fmt: skip
