@@ -11,6 +11,7 @@ from eyechart.rulers.agreement import (
     explained_variance,
     fit_monotone,
     predict_left_out,
+    transfer_errors,
 )
 from eyechart.rulers.human_axis import fit_human_map
 from eyechart.rulers.human_experiments import HumanConditions
@@ -180,3 +181,24 @@ def test_on_the_human_axis_the_mean_loss_is_the_human_loss():
     assert human(values).mean(axis=0) == pytest.approx(loss, abs=0.01)
     assert human.losses[0] == 0 and human.losses[-1] == 1
     assert (np.diff(human.losses) > 0).all()
+
+
+def test_other_experiments_are_predicted_from_the_fitted_ones_alone(accuracy):
+    values = 1 - accuracy
+    # "d" is off by 0.1 everywhere, which the curve of the others cannot know
+    shifted = np.where(EXPERIMENTS == "d", accuracy - 0.1, accuracy)
+    errors = transfer_errors(values, shifted, EXPERIMENTS, ["a", "b"])
+    assert list(errors) == ["c", "d"]
+    dense = np.abs(np.interp(values, *_curve_of(values, shifted, ["a", "b"])) - shifted)
+    for name, error in errors.items():
+        assert error == pytest.approx(np.sqrt(np.mean(dense[name == EXPERIMENTS] ** 2)))
+    assert errors["d"] == pytest.approx(0.1, abs=0.02) and errors["c"] < 0.02
+    assert transfer_errors(values, shifted, EXPERIMENTS, list("abcd")) == {}
+    assert transfer_errors(values, shifted, EXPERIMENTS, ["e"]) == {}
+
+
+def _curve_of(values, accuracy, names):
+    """Points of a curve through experiments in which accuracy only falls with the value."""
+    inside = np.isin(EXPERIMENTS, names)
+    places, first = np.unique(values[inside], return_index=True)
+    return places, accuracy[inside][first]

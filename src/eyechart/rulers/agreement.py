@@ -87,8 +87,34 @@ def experiment_errors(
     for name in dict.fromkeys(experiments.tolist()):
         inside = experiments == name
         curve = fit_monotone(values[~inside], accuracy[~inside])
-        errors[name] = float(np.sqrt(np.mean((curve(values[inside]) - accuracy[inside]) ** 2)))
+        errors[name] = _rms_error(curve, values[inside], accuracy[inside])
     return errors
+
+
+def transfer_errors(
+    values: FloatArray, accuracy: FloatArray, experiments: Experiments, fitted: Sequence[str]
+) -> dict[str, float]:
+    """Return the rms error in each other experiment, predicted from the experiments `fitted`.
+
+    Example:
+        >>> accuracy = np.array([1.0, 0.0, 1.0, 0.5])
+        >>> names = np.array(["blur", "blur", "noise", "noise"])
+        >>> transfer_errors(1 - accuracy, accuracy, names, ["blur"])
+        {'noise': 0.0}
+    """
+    inside = np.isin(experiments, list(fitted))
+    # nothing to predict, or nothing to predict it from
+    if inside.all() or not inside.any():
+        return {}
+    curve = fit_monotone(values[inside], accuracy[inside])
+    return {
+        name: _rms_error(curve, values[experiments == name], accuracy[experiments == name])
+        for name in dict.fromkeys(experiments[~inside].tolist())
+    }
+
+
+def _rms_error(curve: MonotoneCurve, values: FloatArray, accuracy: FloatArray) -> float:
+    return float(np.sqrt(np.mean((curve(values) - accuracy) ** 2)))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from eyechart.core.progress import Advance, no_advance
 from eyechart.rulers import conditions
 from eyechart.rulers.conditions import Condition, make_clean, to_shown
 from eyechart.visual_change.ruler import Ruler
@@ -54,11 +55,19 @@ class EqualRow:
     captions: tuple[str, ...]
 
 
-def equal_rows(gray: Tensor, rulers: Sequence[Ruler], delta_v: float) -> list[EqualRow]:
-    """Return an image, uint8 (H, W), at the same Δv by each ruler in every series."""
+def equal_rows(
+    gray: Tensor, rulers: Sequence[Ruler], delta_v: float, advance: Advance = no_advance
+) -> list[EqualRow]:
+    """Return an image, uint8 (H, W), at the same Δv by each ruler in every series.
+
+    Rulers run on the device of `gray`; `advance` is called for each image.
+    """
     rows = []
     for ruler in rulers:
-        cells = [at_equal_change(gray, ruler, series, delta_v) for series in SERIES]
+        cells = []
+        for series in SERIES:
+            cells.append(at_equal_change(gray, ruler, series, delta_v))
+            advance(1, "")
         rows.append(
             EqualRow(
                 ruler.name,
@@ -93,4 +102,4 @@ def at_equal_change(
     found = min((low, high), key=lambda share: abs(change(share) - delta_v))
     if abs(change(found) - delta_v) > TOLERANCE:
         return None
-    return image(found)[0], series.text.format(series.parameter(found))
+    return image(found)[0].cpu(), series.text.format(series.parameter(found))

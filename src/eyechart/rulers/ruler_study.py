@@ -20,7 +20,7 @@ from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.images.identity import file_digest
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import ImageSet, load_listing
-from eyechart.rulers.agreement import explained_variance, fit_monotone
+from eyechart.rulers.agreement import explained_variance, fit_monotone, transfer_errors
 from eyechart.rulers.human_axis import fit_human_map
 from eyechart.rulers.human_experiments import (
     CITATION,
@@ -272,8 +272,8 @@ def _conditions(humans: HumanConditions) -> tuple[ConditionRecord, ...]:
 def _ruler(
     name: str, values: FloatArray, humans: HumanConditions, estimates: AgreementEstimates
 ) -> AgreementRecord:
-    means = weighted_means(values)
-    curve = fit_monotone(means, humans.rescaled())
+    means, accuracy = weighted_means(values), humans.rescaled()
+    curve = fit_monotone(means, accuracy)
     statistics = {
         statistic: StatisticRecord(
             estimate=estimates.estimates[statistic], jackknife=estimates.jackknife[statistic]
@@ -288,6 +288,7 @@ def _ruler(
         explained_left_out=statistics["explained_left_out"],
         error=statistics["error"],
         errors=estimates.agreement.errors,
+        transfer_errors=transfer_errors(means, accuracy, np.array(humans.experiments), MAIN),
         values=tuple(means.tolist()),
         curve=tuple(zip(curve.values.tolist(), curve.accuracy.tolist(), strict=True)),
     )

@@ -50,6 +50,8 @@ class AgreementRecord(Record):
     """Mean over experiments of the rms error on a left-out experiment."""
     errors: dict[str, float]
     """The rms error on each left-out experiment."""
+    transfer_errors: dict[str, float]
+    """The rms error on each experiment that is not a main one, predicted from the main ones."""
     values: tuple[float, ...]
     """The mean value in each condition."""
     curve: tuple[tuple[float, float], ...]

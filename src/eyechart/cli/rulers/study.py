@@ -9,6 +9,7 @@ from eyechart.cli.shared.stop import stopped
 from eyechart.rulers.study_settings import StudySettings
 
 if TYPE_CHECKING:
+    from eyechart.core.progress import Progress
     from eyechart.rulers.ruler_study import FinishedStudy
     from eyechart.rulers.study_record import StudyRecord
 
@@ -35,7 +36,11 @@ def study(settings: StudySettings) -> None:
         except KeyboardInterrupt:
             raise stopped(settings.out, "every measured value") from None
     _show(finished.record)
-    _draw(finished, settings)
+    with ProgressBars() as bars:
+        try:
+            _draw(finished, settings, bars)
+        except KeyboardInterrupt:
+            raise stopped(settings.out, "everything but the images at equal Δv") from None
 
 
 def _show(record: "StudyRecord") -> None:
@@ -50,8 +55,9 @@ def _show(record: "StudyRecord") -> None:
     print_notes(record.notes)
 
 
-def _draw(finished: "FinishedStudy", settings: StudySettings) -> None:
+def _draw(finished: "FinishedStudy", settings: StudySettings, progress: "Progress") -> None:
     from eyechart.cli.shared.printing import print_written
+    from eyechart.core.devices import find_device
     from eyechart.reports.figures.figure_files import write_figure
     from eyechart.reports.figures.ruler_figure import (
         draw_equal,
@@ -59,13 +65,15 @@ def _draw(finished: "FinishedStudy", settings: StudySettings) -> None:
         equal_caption,
         scatter_caption,
     )
-    from eyechart.rulers.equal_change import EXAMPLE_CHANGE, equal_rows
+    from eyechart.rulers.equal_change import EXAMPLE_CHANGE, SERIES, equal_rows
     from eyechart.rulers.ruler_study import RESULTS, TABLE
 
     scatter, equal = settings.out / "agreement.png", settings.out / "equal_change.png"
     record = finished.record
     write_figure(partial(draw_scatter, record), scatter, scatter_caption(record))
-    rows = equal_rows(finished.example, finished.rulers, EXAMPLE_CHANGE)
+    advance = progress.begin("images at equal Δv", len(finished.rulers) * len(SERIES))
+    example = finished.example.to(find_device(settings.device))
+    rows = equal_rows(example, finished.rulers, EXAMPLE_CHANGE, advance)
     caption = equal_caption(EXAMPLE_CHANGE)
     write_figure(partial(draw_equal, rows, EXAMPLE_CHANGE), equal, caption)
     print_written((settings.out / RESULTS, settings.out / TABLE, scatter, equal))

@@ -85,6 +85,16 @@ def study_sentences(record: StudyRecord) -> list[str]:
         "If the ruler is chosen without the experiment that it is tested on, the error is"
         f" {selection.error:.3f} (chosen: {chosen})."
     )
+    transferred = {one.ruler: one.transfer_errors for one in record.rulers if one.transfer_errors}
+    if transferred:
+        means = ", ".join(
+            f"{ruler} {sum(errors.values()) / len(errors):.3f}"
+            for ruler, errors in transferred.items()
+        )
+        sentences.append(
+            f"Error on {', '.join(next(iter(transferred.values())))}, predicted by a curve that was"
+            f" fitted to the main experiments only: {means}."
+        )
     if record.fit is not None:
         low, high = record.fit.nested_error.interval95
         sentences.append(
