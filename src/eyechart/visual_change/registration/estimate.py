@@ -116,13 +116,10 @@ def _searched(
     """Return the best maps of the search, refined on the two smallest copies, and agreements."""
     maps = search(clean.searched(), corrupted[0], HYPOTHESES[0])
     for level, keep in ((-1, HYPOTHESES[1]), (-2, 1)):
-        number = maps.shape[1]
+        one, two = clean.levels[level], corrupted[level]
         # hypotheses join the batch axis, so that `refine` handles all of them at once
-        one, two = (
-            images[level].repeat_interleave(number, dim=0) for images in (clean.levels, corrupted)
-        )
         flat = refine(one, two, maps.flatten(0, 1), size, STEPS)
-        scores = agreement(one, two, flat, size).reshape(-1, number)
+        scores = agreement(one, two, flat, size).reshape(-1, maps.shape[1])
         best, places = scores.topk(keep, dim=1)
         images = torch.arange(len(maps), device=maps.device)[:, None]
         maps = flat.reshape(maps.shape)[images, places]
