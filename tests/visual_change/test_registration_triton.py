@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from eyechart.visual_change.registration import refinement
+from eyechart.visual_change.registration import (
+    agreement,
+    estimate,
+    refinement,
+    search,
+    warping,
+)
 from eyechart.visual_change.registration.agreement import _sums_of_details
+from eyechart.visual_change.registration.estimate import describe_copies
+from eyechart.visual_change.registration.registered import register
 from eyechart.visual_change.registration.warping import moved, sample, smoothed
 from moved_images import map_of
 
@@ -138,3 +146,49 @@ def test_hypotheses_share_their_images_when_details_are_compared():
         assert torch.equal(one, two)
     expected = _sums_of_details(*shared, all_maps(), size, 3.0)
     torch.testing.assert_close(computed[0], expected[0], rtol=1e-4, atol=1e-1)
+
+
+@pytest.fixture
+def few_maps(monkeypatch):
+    """Search few linear maps: the interpreter takes long for each."""
+    # every sixth rotation, and one shear or stretch for each magnification
+    groups = {key: linear[::12] for key, linear in search.candidates().items()}
+    caches = (search.linear_maps, search.overlaps)
+    monkeypatch.setattr(search, "candidates", lambda: groups)
+    from eyechart.visual_change.registration import search_triton
+
+    monkeypatch.setattr(search_triton, "candidates", lambda: groups)
+    for cache in (*caches, search_triton._cells):
+        cache.cache_clear()
+    yield
+    for cache in (*caches, search_triton._cells):
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize("sides", [(96, 96), (70, 99)])
+def test_the_search_gives_every_linear_map_the_same_score_and_shift(few_maps, sides):
+    from eyechart.visual_change.registration.search_triton import (
+        describe_in_triton,
+        scores_in_triton,
+    )
+
+    clean = smoothed(images_of(*sides, count=2), 2.0)
+    corrupted = torch.roll(clean, (7, -12), dims=(1, 2)) + images_of(*sides, 2, seed=3) / 10
+    expected, index = search._best_shifts(search.describe_search(clean), corrupted)
+    computed, place = scores_in_triton(describe_in_triton(clean), corrupted)
+    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
+    assert torch.equal(place, index)
+
+
+def test_moved_and_unmoved_images_are_registered_alike(few_maps, monkeypatch):
+    sides = (60, 72)
+    clean = smoothed(images_of(*sides, count=2), 1.0) * 2 + 118
+    back = torch.from_numpy(map_of(180, across=4))[None]
+    places = moved(refinement.centers_of(*sides, sides, clean.device), back)
+    corrupted = torch.cat((sample(clean[:1], places, sides), clean[1:] * 0.8))
+    expected = register(describe_copies(clean), corrupted)
+    torch.testing.assert_close(expected[:1], back, rtol=0, atol=0.05)
+    for module in (warping, refinement, agreement, search, estimate):
+        monkeypatch.setattr(module, "has_triton", lambda _: True)
+    computed = register(describe_copies(clean), corrupted)
+    torch.testing.assert_close(computed, expected, rtol=0, atol=0.01)

@@ -34,7 +34,7 @@ def _places(points, maps, index, place, rows, columns):  # type: ignore[no-untyp
     return xx * x + xy * y + x_shift, yx * x + yy * y + y_shift
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
 def _warp(  # type: ignore[no-untyped-def]
     clean, corrupted, points, maps, warped, sums, n_maps, rows, columns,
     across, down, limit_x, limit_y, BLOCK: tl.constexpr,
@@ -87,7 +87,7 @@ def _fit(sums, blocks, AT_ONCE: tl.constexpr):  # type: ignore[no-untyped-def]
     return gain.to(tl.float32), one.to(tl.float32), two.to(tl.float32)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["n_maps", "rows", "columns", "blocks"])  # type: ignore[untyped-decorator]
 def _fill(  # type: ignore[no-untyped-def]
     corrupted, points, maps, warped, shown, sums, n_maps, rows, columns, blocks,
     limit_x, limit_y, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr,
@@ -105,7 +105,7 @@ def _fill(  # type: ignore[no-untyped-def]
     tl.store(shown + index * pixels + place, tl.where(is_visible, seen, fill))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["count", "rows", "columns"])  # type: ignore[untyped-decorator]
 def _sum_details(  # type: ignore[no-untyped-def]
     images, lines, points, maps, sums, count, rows, columns, limit_x, limit_y,
     WEIGHTS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,

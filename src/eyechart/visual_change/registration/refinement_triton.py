@@ -50,7 +50,7 @@ def _store_six(sums, value, x, y):  # type: ignore[no-untyped-def]
     tl.store(sums + 5, tl.sum(value * y * y))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
 def _sum_products(  # type: ignore[no-untyped-def]
     clean, corrupted, points, maps, sums, n_maps, rows, columns,
     across, down, limit_x, limit_y, half, SUMS: tl.constexpr, BLOCK: tl.constexpr,
@@ -127,7 +127,7 @@ def _chosen(values, index, INDEX: tl.constexpr):  # type: ignore[no-untyped-def]
     return tl.sum(tl.where(index == INDEX, values, 0.0))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["blocks"])  # type: ignore[untyped-decorator]
 def _move_map(  # type: ignore[no-untyped-def]
     sums, entries, maps, targets, blocks, cell, half,
     SUMS: tl.constexpr, RIDGE: tl.constexpr, TINY: tl.constexpr, MAX_STEP: tl.constexpr,

@@ -1,7 +1,8 @@
 """Smoothing and sampling of batches in Triton, with the formulas of `warping`.
 
 CUDA builds of torch include Triton. Every result depends on one image alone, and sums have a fixed
-order, so that an image has the same values alone and in a batch.
+order, so that an image has the same values alone and in a batch. Sizes and numbers of maps are not
+specialized, because kernels would be compiled again for each.
 """
 
 from functools import lru_cache
@@ -66,7 +67,7 @@ def loaded_map(maps, index):  # type: ignore[no-untyped-def]
     )
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["rows", "columns"])  # type: ignore[untyped-decorator]
 def _smooth_lines(  # type: ignore[no-untyped-def]
     source, target, rows, columns,
     WEIGHTS: tl.constexpr, TAPS: tl.constexpr, DOWN: tl.constexpr, BLOCK: tl.constexpr,
