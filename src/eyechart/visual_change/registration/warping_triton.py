@@ -112,7 +112,7 @@ def _convolved(images: Tensor, weights: tuple[float, ...], down: bool) -> Tensor
 
 @lru_cache(maxsize=64)
 def gaussian(sigma: float, shortest: int) -> tuple[float, ...]:
-    """Return the weights of `warping.smoothed` for images whose shortest side has so many cells."""
+    """Return the weights of `warping.smoothed` for images with `shortest` cells along a side."""
     reach = min(round(3 * sigma), shortest - 1)
     distance = torch.arange(-reach, reach + 1, dtype=torch.float32)
     weights = torch.exp(-0.5 * (distance / sigma) ** 2)
