@@ -28,7 +28,9 @@ files_of() {
     energy) echo tests/core/test_energy.py ;;
     experiment) echo tests/experiment/test_payments.py tests/experiment/test_monitoring.py ;;
     triton)
-        echo tests/corruptions/test_triton_kernels.py tests/visual_change/test_networks_triton.py
+        echo tests/corruptions/test_triton_kernels.py \
+            tests/visual_change/test_networks_triton.py \
+            tests/visual_change/test_registration_triton.py
         ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     ray) echo tests/predictions/test_chaos.py tests/predictions/test_ray.py ;;

@@ -1,17 +1,24 @@
 """Checks registration and the ruler vif-human on a GPU; fails where the bounds do not hold.
 
-Values on the GPU equal those on the CPU, an image alone has the value that it has in a batch, and
-registration takes at most as long as VIF, on batches of 256 images of 224 px:
+Values on the GPU equal those on the CPU, maps equal those of torch's own operations on the same
+GPU, an image alone has the value that it has in a batch, and registration takes at most as long as
+VIF, on batches of 256 images of 224 px. A part that fails is reported, and the others go on:
 `python tests/support/cuda_check_registration.py`.
 """
 
 import time
+import traceback
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from unittest import mock
 
 import numpy as np
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 import eyechart as ec
 from eyechart.visual_change.gray import to_gray
+from eyechart.visual_change.registration import agreement, estimate, refinement, search, warping
 from eyechart.visual_change.registration.estimate import describe_copies
 from eyechart.visual_change.registration.human_ruler import HUMAN_RULER
 from eyechart.visual_change.registration.registered import register
@@ -23,7 +30,33 @@ LARGEST_GAP = 1e-3
 WANTED_GAP = 1e-5
 BATCH = 256
 ROUNDS = 10
+KERNELS_SHOWN = 12
+SIZE = (224, 224)
 CORRUPTIONS = ("gaussian_noise", "motion_blur", "fog", "contrast", "jpeg_compression")
+failures = []
+
+
+def attempt(title, work):
+    """Return the result of `work`; report its error and return None if it fails."""
+    try:
+        result = work()
+        # errors of kernels appear only when their results are waited for
+        torch.cuda.synchronize()
+    except Exception as error:
+        failures.append(f"{title}: {type(error).__name__}")
+        lines = traceback.format_exc().splitlines()
+        print(f"FAILED {title}:", *lines[-12:], sep="\n    ")
+        return None
+    return result
+
+
+@contextmanager
+def without_kernels():
+    """Let registration use torch's own operations."""
+    with ExitStack() as stack:
+        for module in (agreement, estimate, refinement, search, warping):
+            stack.enter_context(mock.patch.object(module, "has_triton", lambda _: False))
+        yield
 
 
 def moved_pairs():
@@ -56,6 +89,117 @@ def pairs():
     return names, torch.from_numpy(np.stack(clean)), torch.from_numpy(np.stack(corrupted))
 
 
+# ---- parts, each against torch's own operations
+
+
+def parts_of(clean, corrupted):
+    """Return the parts of registration of gray images by name, as functions without arguments."""
+    gray = estimate.centered(clean)
+    one, two = (estimate.levels_of(estimate.centered(images)) for images in (clean, corrupted))
+    maps = warping.identity_maps(len(clean), gray)
+    sixteen, five = (maps.repeat_interleave(number, dim=0) for number in (16, 5))
+    # when it is first needed, so that its failure does not hide the other parts
+    described = cache(lambda: search.describe_search(gray))
+    parts = {"levels": lambda: estimate.levels_of(gray)[0]}
+    for level, image in enumerate(one):
+        parts[f"one step on level {level} ({image.shape[2]} cells)"] = lambda level=level: (
+            refinement.refine(one[level], two[level], maps, SIZE, 1)
+        )
+        parts[f"agreement on level {level}"] = lambda level=level: agreement.agreement(
+            one[level], two[level], maps, SIZE
+        )
+    return parts | {
+        "gain on level 0": lambda: agreement.gain(one[0], two[0], maps, SIZE),
+        "one step, 16 hypotheses, smallest level": lambda: refinement.refine(
+            one[-1], two[-1], sixteen, SIZE, 1
+        ),
+        "one step, 5 hypotheses, next level": lambda: refinement.refine(
+            one[-2], two[-2], five, SIZE, 1
+        ),
+        "agreement, 16 hypotheses, smallest level": lambda: agreement.agreement(
+            one[-1], two[-1], sixteen, SIZE
+        ),
+        "agreement, 5 hypotheses, next level": lambda: agreement.agreement(
+            one[-2], two[-2], five, SIZE
+        ),
+        "acceptance": lambda: agreement.is_geometric(one, two, maps, SIZE),
+        "describe the search": lambda: search.describe_search(gray),
+        "scores of the search": lambda: search._best_shifts(described(), two[0])[0],
+        "search": lambda: search.search(described(), two[0], 16),
+    }
+
+
+def check_parts():
+    """Print the largest difference between each part's results in Triton and in torch."""
+    _, clean, corrupted = pairs()
+    clean, corrupted = (to_gray(images[::4].cuda()) for images in (clean, corrupted))
+    with without_kernels():
+        expected = {name: work().clone() for name, work in parts_of(clean, corrupted).items()}
+    # the levels of torch, so that each kernel fails on its own
+    with mock.patch.object(warping, "has_triton", lambda _: False):
+        parts = attempt("the inputs of all parts", lambda: parts_of(clean, corrupted))
+    for name, work in (parts or {}).items():
+        computed = attempt(name, work)
+        # copies have no spectra to compare with; the scores that follow from them have
+        if computed is not None and computed.shape == expected[name].shape:
+            gap = (computed.double() - expected[name].double()).abs().max().item()
+            scale = expected[name].double().abs().max().item()
+            print(f"{name}: differs by {gap:.1e} of {scale:.3g}")
+
+
+def time_parts(clean, corrupted):
+    """Print the time of each part for a batch."""
+    parts = attempt("the parts of a batch", lambda: parts_of(clean, corrupted))
+    for name, work in (parts or {}).items():
+        duration = attempt(name, lambda work=work: seconds(work))
+        if duration is not None:
+            print(f"{name}: {1e3 * duration:.3f} ms")
+
+
+def time_tiles(clean, corrupted):
+    """Print the time of the search's correlation with other tiles and precisions."""
+    from eyechart.visual_change.registration import search_triton
+
+    described = search.describe_search(estimate.centered(clean))
+    image = estimate.levels_of(estimate.centered(corrupted))[0]
+    exact = search._best_shifts(described, image)[0]
+    for precision, n_maps, n_shifts, warps, stages in (
+        ("tf32x3", 64, 64, 8, 2), ("tf32x3", 64, 64, 8, 3), ("tf32x3", 64, 32, 4, 2),
+        ("tf32x3", 128, 64, 8, 2), ("tf32", 64, 64, 8, 3), ("tf32", 128, 64, 8, 3),
+    ):  # fmt: skip
+        title = f"{precision}, {n_maps} × {n_shifts}, {warps} warps, {stages} stages"
+        with mock.patch.multiple(
+            search_triton, PRECISION=precision, N_MAPS_AT_ONCE=n_maps,
+            N_SHIFTS_AT_ONCE=n_shifts, WARPS=warps, STAGES=stages,
+        ):  # fmt: skip
+            scores = attempt(title, lambda: search._best_shifts(described, image)[0])
+            if scores is not None:
+                duration = seconds(lambda: search._best_shifts(described, image))
+                gap = (scores - exact).abs().max().item()
+                print(f"scores, {title}: {1e3 * duration:.3f} ms, differ by {gap:.1e}")
+
+
+# ---- values
+
+
+def check_maps():
+    """Print how many maps equal those of torch's own operations on the same GPU."""
+    names, clean, corrupted = pairs()
+    clean, corrupted = to_gray(clean.cuda()), to_gray(corrupted.cuda())
+    with without_kernels():
+        expected = register(describe_copies(clean), corrupted)
+    computed = register(describe_copies(clean), corrupted)
+    gaps = (computed - expected).abs().amax(dim=(1, 2))
+    for name in dict.fromkeys(names):
+        rows = [index for index, other in enumerate(names) if other == name]
+        print(f"{name}: maps of Triton and torch differ by {gaps[rows].max():.1e}")
+    n_equal, n_close = (gaps == 0).sum(), (gaps <= 0.01).sum()
+    print(f"{n_equal} of {len(gaps)} maps are equal, {n_close} within 0.01")
+    places = torch.arange(0, len(clean), 3)
+    alone = [register(describe_copies(clean[k][None]), corrupted[k][None]) for k in places]
+    print(f"maps alone and in a batch are equal: {torch.equal(torch.cat(alone), computed[places])}")
+
+
 def check_values():
     names, clean, corrupted = pairs()
     on_cpu = HUMAN_RULER.compare(HUMAN_RULER.describe(clean), corrupted)
@@ -83,6 +227,9 @@ def check_values():
     assert (backwards.flip(0) - on_gpu).abs().max() <= LARGEST_GAP
 
 
+# ---- time
+
+
 def seconds(work):
     work()
     torch.cuda.synchronize()
@@ -104,6 +251,21 @@ def time_of(before, after):
     }
 
 
+def show_kernels(title, work):
+    """Print how long the GPU was busy, the number of launches, and the longest kernels."""
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        work()
+        torch.cuda.synchronize()
+    events = [event for event in profiled.key_averages() if event.self_device_time_total > 0]
+    events.sort(key=lambda event: -event.self_device_time_total)
+    total = sum(event.self_device_time_total for event in events) / 1e3
+    launches = sum(event.count for event in events)
+    print(f"{title}: {launches} launches, kernels take {total:.2f} ms")
+    for event in events[:KERNELS_SHOWN]:
+        duration = event.self_device_time_total / 1e3
+        print(f"    {duration:.3f} ms in {event.count} launches: {event.key[:90]}")
+
+
 def check_time():
     names, clean, corrupted = pairs()
     n_moved = sum(name not in CORRUPTIONS for name in names)
@@ -113,16 +275,34 @@ def check_time():
         ("half of each", range(n_moved - (len(names) - n_moved), len(names))),
     ):
         index = torch.tensor([rows[place % len(rows)] for place in range(BATCH)])
-        times = time_of(to_gray(clean[index].cuda()), to_gray(corrupted[index].cuda()))
+        before, after = to_gray(clean[index].cuda()), to_gray(corrupted[index].cuda())
+        times = attempt(title, lambda before=before, after=after: time_of(before, after))
+        if times is None:
+            continue
         for name, duration in times.items():
-            print(f"{title}: {name}: {BATCH / duration:,.0f} images/s")
+            milliseconds = f"{1e3 * duration:.2f} ms"
+            print(f"{title}: {name}: {milliseconds}, {BATCH / duration:,.0f} images/s")
         ratio = times["registration"] / times["VIF"]
         print(f"{title}: registration takes {ratio:.2f} times as long as VIF")
+        if title == "moved":
+            attempt("times of parts", lambda before=before, after=after: time_parts(before, after))
+            attempt("times of tiles", lambda before=before, after=after: time_tiles(before, after))
+        attempt(
+            f"kernels of {title}",
+            lambda title=title, before=before, after=after: show_kernels(
+                title, lambda: register(describe_copies(before), after)
+            ),
+        )
         yield title, ratio
 
 
 if __name__ == "__main__":
     print(torch.cuda.get_device_name(), torch.__version__)
-    check_values()
+    began = time.perf_counter()
+    for check in (check_parts, check_maps, check_values):
+        attempt(check.__name__, check)
+        print(f"{check.__name__} ended after {time.perf_counter() - began:.0f} s")
     slow = [(title, ratio) for title, ratio in check_time() if ratio > 1]
+    print(f"all ended after {time.perf_counter() - began:.0f} s")
+    assert not failures, f"these failed: {failures}"
     assert not slow, f"registration takes longer than VIF: {slow}"

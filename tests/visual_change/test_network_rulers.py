@@ -145,6 +145,16 @@ def small_images(channels=3):
     return photos.contiguous(), (photos + noise).clamp(0, 255).to(torch.uint8)
 
 
+@pytest.mark.parametrize(("side", "stride", "padding"), [(3, 1, 1), (11, 1, 2), (11, 4, 2)])
+def test_a_convolution_with_stacked_rows_is_the_same_convolution(side, stride, padding):
+    torch.manual_seed(0)
+    plain = torch.nn.Conv2d(3, 8, side, stride, padding)
+    stacked = backbones.StackedConvolution(plain)
+    images = torch.randn(2, 3, 33, 26)
+    assert stacked.weight.shape[1] % 8 == 0
+    torch.testing.assert_close(stacked(images), plain(images), rtol=1e-5, atol=1e-5)
+
+
 def test_identical_images_are_at_distance_0(random_ruler):
     clean, _ = small_images()
     change = random_ruler.compare(random_ruler.describe(clean), clean)

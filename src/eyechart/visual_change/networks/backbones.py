@@ -63,6 +63,39 @@ class RootMeanSquarePool(nn.Module):
         return (_subsampled(pad(images.square(), (1, 1, 1, 1))) + 1e-12).sqrt()
 
 
+class StackedConvolution(nn.Module):
+    """A convolution of an image whose kernel has one row: its other rows are further channels.
+
+    The result is the same up to rounding. A GPU's matrix units need a multiple of eight channels,
+    and an image has three. Another channel is 1 everywhere, and its weight is the bias, because
+    adding the bias to all outputs takes as long as computing them.
+    """
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__()
+        n_outputs, n_inputs, self.rows, columns = convolution.weight.shape
+        self.stride, self.padding = int(convolution.stride[0]), int(convolution.padding[0])
+        used = n_inputs * self.rows
+        weight = convolution.weight.new_zeros((n_outputs, -(-(used + 1) // 8) * 8, 1, columns))
+        weight[:, :used, 0] = convolution.weight.flatten(1, 2)
+        assert convolution.bias is not None
+        weight[:, used, 0, 0] = convolution.bias
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the convolution (B, C, h, w) of images (B, 3, H, W)."""
+        windows = pad(images, (self.padding,) * 4).unfold(2, self.rows, self.stride).movedim(4, 2)
+        batch, n_inputs, _, height, width = windows.shape
+        used = n_inputs * self.rows
+        stacked = torch.zeros(
+            (batch, self.weight.shape[1], height, width), dtype=images.dtype, device=images.device
+        ).to(memory_format=torch.channels_last)
+        rows = stacked[:, :used].view(batch, n_inputs, self.rows, height, width)
+        rows.copy_(windows)
+        stacked[:, used] = 1
+        return conv2d(stacked, self.weight, stride=(1, self.stride))
+
+
 class Backbone(nn.Module):
     """Stages of layers; the output of each stage is one of the features."""
 
@@ -81,12 +114,11 @@ class Backbone(nn.Module):
             features.append(images)
         return features
 
-    def widen(self, n_inputs: int) -> None:
-        """Accept images with so many channels; those after the first three do not count."""
-        first = next(layer for layer in self.modules() if isinstance(layer, nn.Conv2d))
-        first.in_channels = n_inputs
-        missing = n_inputs - first.weight.shape[1]
-        first.weight = nn.Parameter(pad(first.weight, (0, 0, 0, 0, 0, missing)), False)
+    def stack_first(self) -> None:
+        """Let the first convolution see the rows of its kernel as channels."""
+        first = self.stages[0]
+        assert isinstance(first, nn.Sequential) and isinstance(first[0], nn.Conv2d)
+        first[0] = StackedConvolution(first[0])
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Set the weights of all convolutions, named as in `convert.py`."""

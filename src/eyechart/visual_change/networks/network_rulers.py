@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
@@ -27,9 +26,6 @@ PRECISIONS = ("float32", "tf32", "float16")
 
 BATCH_PIXELS = 128 * 224 * 224
 """Number of pixels that pass through a network at once on a GPU; on a CPU, one image per core."""
-
-HALF_CHANNELS = 8
-"""Channels of images in half precision: with 3, the GPU's matrix units cannot be used."""
 
 KEPT_BYTES = {"cpu": 1 << 30, "cuda": 16 << 30}
 """Most memory for features of clean images; on a GPU also at most a quarter of what is free.
@@ -205,11 +201,8 @@ class NetworkRuler(ABC):
         # gray images get three equal channels, which the network expects
         images = levels.expand(-1, 3, -1, -1).to(torch.float32)
         normalized = self.normalize(images)
-        dtype = self.dtype(levels.device)
-        if dtype == torch.float16:
-            normalized = pad(normalized, (0, 0, 0, 0, 0, HALF_CHANNELS - 3))
         if levels.device.type == "cuda":
-            normalized = normalized.to(dtype, memory_format=torch.channels_last)
+            normalized = normalized.to(self.dtype(levels.device), memory_format=torch.channels_last)
         with _convolving(levels.device, self.precision):
             features = network(normalized)
         return self.prepare(images, features)
@@ -374,7 +367,7 @@ def _load_network(
     network = build()
     network.set_weights(weights)
     if dtype == torch.float16:
-        network.widen(HALF_CHANNELS)
+        network.stack_first()
     if device.type == "cuda":
         # torch's types lack this argument
         network = network.to(device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]

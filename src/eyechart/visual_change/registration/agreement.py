@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.view import fitted
 from eyechart.visual_change.registration.warping import (
+    for_maps,
     identity_maps,
     inside,
     moved,
@@ -38,22 +40,37 @@ ALIKE = 1e-4
 
 
 def agreement(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the correlation (B,) of the details of two images over what both show."""
+    """Return the correlation (B · n,) of the details of images (B, h, w) over what both show.
+
+    There are n maps (B · n, 2, 3) for each pair of images.
+    """
     # brightness that varies slowly over an image would otherwise dominate the correlation
-    one, two, weight = _details(clean, corrupted, maps, size, 3.0)
-    shared, own, other = (
-        (product * weight).sum(dim=(1, 2)) for product in (one * two, one * one, two * two)
-    )
+    shared, own, other = _sums_of_details(clean, corrupted, maps, size, 3.0)
     # constant images have no details at all, and 0 / 0 would be NaN
     return shared / (own * other).clamp_min(1e-6).sqrt()
 
 
 def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the factor (B,) by which details of the clean image appear in the corrupted one."""
-    one, two, weight = _details(clean, corrupted, maps, size, 1.5)
-    shared, own = ((product * weight).sum(dim=(1, 2)) for product in (one * two, one * one))
+    shared, own, _ = _sums_of_details(clean, corrupted, maps, size, 1.5)
     # the slope of a regression on the clean image, which noise in the corrupted one does not bias
     return shared / own.clamp_min(1e-6)
+
+
+def _sums_of_details(
+    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return Σ one · two, Σ one² and Σ two² (B · n,) over the details that both images show."""
+    if has_triton(corrupted.device):
+        from eyechart.visual_change.registration.agreement_triton import sums_in_triton
+
+        return sums_in_triton(clean, corrupted, maps, size, sigma)
+    clean, corrupted = for_maps(clean, maps), for_maps(corrupted, maps)
+    one, two, weight = _details(clean, corrupted, maps, size, sigma)
+    shared, own, other = (
+        (product * weight).sum(dim=(1, 2)) for product in (one * two, one * one, two * two)
+    )
+    return shared, own, other
 
 
 def _details(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.visual_change.registration.agreement import agreement
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
@@ -21,8 +22,8 @@ STEPS, LAST_STEPS = 4, 3
 """Number of Gauss–Newton steps on each copy, and on the largest one, which is the most expensive.
 """
 
-SEARCHED_AT_ONCE = 64
-"""Number of images searched at once, because the search takes 22 MB for each."""
+SEARCHED_AT_ONCE, SEARCHED_IN_TRITON = 64, 256
+"""Number of images searched at once, because the search takes 22 MB for each, or 7 MB in Triton."""
 
 ENOUGH = 0.9
 """Agreement near the identity that makes a search superfluous."""
@@ -57,7 +58,11 @@ class CleanCopies:
         missing = sorted({place for place in places if place not in self.spectra})
         if missing:
             # a thread may repeat what another one does here, but it stores the same values
-            self.spectra.update(zip(missing, describe_search(self.gray[missing]), strict=True))
+            described = describe_search(self.gray[missing])
+            self.spectra.update(zip(missing, described, strict=True))
+            if missing == places:
+                # without a copy
+                return described
         return torch.stack([self.spectra[place] for place in places])
 
 
@@ -96,7 +101,8 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     for level in (-1, -2):
         maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
-    for far in torch.split((near < ENOUGH).nonzero().flatten(), SEARCHED_AT_ONCE):
+    at_once = SEARCHED_IN_TRITON if has_triton(maps.device) else SEARCHED_AT_ONCE
+    for far in torch.split((near < ENOUGH).nonzero().flatten(), at_once):
         # an empty tensor has one part, which is empty too
         if not len(far):
             break
@@ -116,13 +122,10 @@ def _searched(
     """Return the best maps of the search, refined on the two smallest copies, and agreements."""
     maps = search(clean.searched(), corrupted[0], HYPOTHESES[0])
     for level, keep in ((-1, HYPOTHESES[1]), (-2, 1)):
-        number = maps.shape[1]
+        one, two = clean.levels[level], corrupted[level]
         # hypotheses join the batch axis, so that `refine` handles all of them at once
-        one, two = (
-            images[level].repeat_interleave(number, dim=0) for images in (clean.levels, corrupted)
-        )
         flat = refine(one, two, maps.flatten(0, 1), size, STEPS)
-        scores = agreement(one, two, flat, size).reshape(-1, number)
+        scores = agreement(one, two, flat, size).reshape(-1, maps.shape[1])
         best, places = scores.topk(keep, dim=1)
         images = torch.arange(len(maps), device=maps.device)[:, None]
         maps = flat.reshape(maps.shape)[images, places]

@@ -5,7 +5,14 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.registration.warping import centers, inside, moved, sample
+from eyechart.core.devices import has_triton
+from eyechart.visual_change.registration.warping import (
+    centers,
+    for_maps,
+    inside,
+    moved,
+    sample,
+)
 
 RIDGE = 1e-4
 """Added to the diagonal of the normal equations, relative to it."""
@@ -34,12 +41,17 @@ def centers_of(rows: int, columns: int, size: tuple[int, int], device: torch.dev
 def refine(
     clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], steps: int
 ) -> Tensor:
-    """Return better maps (B, 2, 3) between images (B, h, w) of one resolution.
+    """Return better maps (B · n, 2, 3) between images (B, h, w) of one resolution, n for each.
 
     Each step solves corrupted(x) ≈ gain · clean(map(x + δ(x))) + offset for an affine displacement
     δ, gain and offset, by least squares over what both images show. Gradients are those of the
     clean image, so noise in the corrupted one does not shorten the steps.
     """
+    if has_triton(corrupted.device):
+        from eyechart.visual_change.registration.refinement_triton import refine_in_triton
+
+        return refine_in_triton(clean, corrupted, maps, size, steps)
+    clean, corrupted = for_maps(clean, maps), for_maps(corrupted, maps)
     for _ in range(steps):
         maps = _step(clean, corrupted, maps, size)
     return maps

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.visual_change.registration.warping import (
     centers,
     inside,
@@ -87,7 +88,14 @@ def contrasts(small: Tensor) -> Tensor:
 
 
 def describe_search(gray: Tensor) -> Tensor:
-    """Return the Fourier transforms (B, N, PADDED, PADDED // 2 + 1) of all copies, conjugated."""
+    """Return the Fourier transforms (B, N, PADDED, PADDED // 2 + 1) of all copies, conjugated.
+
+    With Triton, these are the copies themselves, (B, N, SIDE · SIDE).
+    """
+    if has_triton(gray.device):
+        from eyechart.visual_change.registration.search_triton import describe_in_triton
+
+        return describe_in_triton(gray)
     size = (gray.shape[1], gray.shape[2])
     points = centers(*thumbnail_size(size), size, gray.device)
     spectra = []
@@ -132,22 +140,38 @@ def overlaps(size: tuple[int, int], device: torch.device) -> Tensor:
 def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
     """Return the `count` best maps (B, count, 2, 3) for gray images (B, H, W)."""
     size = (corrupted.shape[1], corrupted.shape[2])
-    rows, columns = thumbnail_size(size)
-    small = contrasts(reduced(corrupted, rows, columns))
-    spectrum = torch.fft.rfft2(small, s=(PADDED, PADDED))
-    correlation = torch.fft.irfft2(spectrum[:, None] * spectra, s=(PADDED, PADDED))
-    scores = _near_shifts(correlation) * overlaps(size, corrupted.device)
     # the best shift of each linear map, so that hypotheses differ in more than their shift
-    best, index = scores.flatten(2).max(dim=2)
+    best, index = _best_shifts(spectra, corrupted)
     chosen = best.topk(count, dim=1).indices
     index = index.gather(1, chosen)
     side = 2 * REACH + 1
     shift = torch.stack((index % side, index // side), dim=2).to(torch.float64) - REACH
-    cell = torch.tensor([size[1] / columns, size[0] / rows], dtype=torch.float64)
     linear = linear_maps(corrupted.device)[chosen]
     # content moved by `shift` in the corrupted image: clean point = A (x − shift)
-    moves = -(linear @ (shift * cell.to(shift.device))[..., None])
+    moves = -(linear @ (shift * _cell(size, corrupted.device))[..., None])
     return torch.cat((linear, moves), dim=3)
+
+
+@lru_cache(maxsize=8)
+def _cell(size: tuple[int, int], device: torch.device) -> Tensor:
+    """Return the width and height of a cell in px (2,); kept, because copying it to a GPU waits."""
+    rows, columns = thumbnail_size(size)
+    return torch.tensor([size[1] / columns, size[0] / rows], dtype=torch.float64).to(device)
+
+
+def _best_shifts(spectra: Tensor, corrupted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the score of the best shift of each linear map (B, N), and which shift it is."""
+    if has_triton(corrupted.device):
+        from eyechart.visual_change.registration.search_triton import scores_in_triton
+
+        return scores_in_triton(spectra, corrupted)
+    size = (corrupted.shape[1], corrupted.shape[2])
+    small = contrasts(reduced(corrupted, *thumbnail_size(size)))
+    spectrum = torch.fft.rfft2(small, s=(PADDED, PADDED))
+    correlation = torch.fft.irfft2(spectrum[:, None] * spectra, s=(PADDED, PADDED))
+    scores = _near_shifts(correlation) * overlaps(size, corrupted.device)
+    best, index = scores.flatten(2).max(dim=2)
+    return best, index
 
 
 def _near_shifts(correlation: Tensor) -> Tensor:

@@ -9,10 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from eyechart.core.devices import has_triton
+
 
 def identity_maps(count: int, like: Tensor) -> Tensor:
     """Return maps (B, 2, 3) that move nothing, in float64, on the device of `like`."""
     return torch.eye(2, 3, dtype=torch.float64, device=like.device).repeat(count, 1, 1)
+
+
+def for_maps(images: Tensor, maps: Tensor) -> Tensor:
+    """Return images (B, h, w) once for each of the maps (B · n, 2, 3), n for each image."""
+    count = len(maps) // len(images)
+    return images if count == 1 else images.repeat_interleave(count, dim=0)
 
 
 def centers(rows: int, columns: int, size: tuple[int, int], device: torch.device) -> Tensor:
@@ -61,6 +69,10 @@ def inside(points: Tensor, size: tuple[int, int], margin: Tensor | float = 0.0) 
 
 def smoothed(images: Tensor, sigma: float) -> Tensor:
     """Return images (B, h, w) convolved with a Gaussian of `sigma` cells."""
+    if has_triton(images.device):
+        from eyechart.visual_change.registration.warping_triton import smoothed_in_triton
+
+        return smoothed_in_triton(images, sigma)
     # reflection needs a side that is longer than the padding
     reach = min(round(3 * sigma), min(images.shape[1:]) - 1)
     distance = torch.arange(-reach, reach + 1, device=images.device, dtype=torch.float32)

@@ -1,0 +1,194 @@
+"""Registration in Triton against the torch code, in Triton's interpreter on the CPU."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from eyechart.visual_change.registration import (
+    agreement,
+    estimate,
+    refinement,
+    search,
+    warping,
+)
+from eyechart.visual_change.registration.agreement import _sums_of_details
+from eyechart.visual_change.registration.estimate import describe_copies
+from eyechart.visual_change.registration.registered import register
+from eyechart.visual_change.registration.warping import moved, sample, smoothed
+from moved_images import map_of
+
+if torch.cuda.is_available():
+    pytest.skip("cuda_check_registration.py runs the compiled kernels", allow_module_level=True)
+# Triton reads this when it is imported, since decorators decide how kernels run.
+os.environ["TRITON_INTERPRET"] = "1"
+pytest.importorskip("triton", reason="Triton is part of CUDA builds of torch")
+
+pytestmark = pytest.mark.slow
+
+MAPS = {
+    "identity": map_of(),
+    "upside down": map_of(180, across=3.3),
+    "turned": map_of(33, 1.1, 5, -8),
+    "mirrored": map_of(150, is_mirrored=True),
+    "magnified": map_of(-10, 2.9),
+    "reduced": map_of(70, 0.33, -20, 11),
+    "sheared": map_of(shear=0.4, across=-2.5),
+    "far away": map_of(across=900),
+}
+LEVELS = ((28, 28), (56, 56), (45, 29))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def interpreted():
+    """Let the interpreter run with newer versions of NumPy."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        patch(tensor, scope)
+        # Triton 3.6 converts arrays of one element, which NumPy 2.5 rejects.
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched
+    yield
+    interpreter._patch_lang_tensor = patch
+
+
+def images_of(rows, columns, count=1, seed=0):
+    """Return smooth random images, gray levels around 0, float32 (B, h, w)."""
+    noise = np.random.default_rng(seed).normal(size=(count, rows, columns))
+    return smoothed(torch.from_numpy(noise).to(torch.float32) * 200, 1.5) + 10
+
+
+def all_maps():
+    return torch.from_numpy(np.stack(list(MAPS.values())))
+
+
+def pairs_of(rows, columns):
+    """Return clean images, copies moved by nearly all maps, and the size in px."""
+    clean, size = images_of(rows, columns, len(MAPS)), (rows * 4 - 1, columns * 4)
+    nearly = all_maps() + torch.tensor([[0.01, -0.02, 2.0], [0.015, 0.01, -1.0]])
+    places = moved(refinement.centers_of(rows, columns, size, clean.device), nearly)
+    noise = images_of(rows, columns, len(MAPS), seed=1)
+    return clean, 0.7 * sample(clean, places, size) + 0.1 * noise - 5, size
+
+
+def as_hypotheses(clean, corrupted):
+    """Return images that are shared by two maps each, and the same images for each map."""
+    return (clean[::2], corrupted[::2]), [
+        one[::2].repeat_interleave(2, dim=0) for one in (clean, corrupted)
+    ]
+
+
+@pytest.mark.parametrize("sigma", [0.7, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("sides", [(32, 32), (19, 41), (57, 30), (4, 28), (1, 5)])
+def test_images_are_smoothed_alike(sides, sigma):
+    from eyechart.visual_change.registration.warping_triton import smoothed_in_triton
+
+    images = images_of(*sides, count=3) if min(sides) > 4 else torch.rand((3, *sides)) * 255
+    computed, expected = smoothed_in_triton(images, sigma), smoothed(images, sigma)
+    torch.testing.assert_close(computed, expected, rtol=1e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("sides", LEVELS)
+def test_one_step_leads_to_the_same_maps(sides):
+    from eyechart.visual_change.registration.refinement_triton import refine_in_triton
+
+    clean, corrupted, size = pairs_of(*sides)
+    expected = refinement._step(clean, corrupted, all_maps(), size)
+    computed = refine_in_triton(clean, corrupted, all_maps(), size, steps=1)
+    assert (expected - all_maps()).abs().amax(dim=(1, 2))[:-1].min() > 1e-3
+    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_hypotheses_share_their_images():
+    from eyechart.visual_change.registration.refinement_triton import refine_in_triton
+
+    clean, corrupted, size = pairs_of(28, 28)
+    shared, repeated = as_hypotheses(clean, corrupted)
+    computed = refine_in_triton(*shared, all_maps(), size, steps=1)
+    assert torch.equal(computed, refine_in_triton(*repeated, all_maps(), size, steps=1))
+    expected = refinement.refine(*shared, all_maps(), size, 1)
+    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("level", [0.0, 100.0])
+def test_constant_images_are_not_moved(level):
+    from eyechart.visual_change.registration.refinement_triton import refine_in_triton
+
+    flat = torch.full((len(MAPS), 28, 28), level)
+    computed = refine_in_triton(flat, flat, all_maps(), (112, 112), steps=2)
+    torch.testing.assert_close(computed, all_maps(), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("sides", LEVELS)
+@pytest.mark.parametrize("sigma", [1.5, 3.0])
+def test_details_agree_alike(sides, sigma):
+    from eyechart.visual_change.registration.agreement_triton import sums_in_triton
+
+    clean, corrupted, size = pairs_of(*sides)
+    expected = _sums_of_details(clean, corrupted, all_maps(), size, sigma)
+    computed = sums_in_triton(clean, corrupted, all_maps(), size, sigma)
+    for one, two in zip(computed, expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-1)
+
+
+def test_hypotheses_share_their_images_when_details_are_compared():
+    from eyechart.visual_change.registration.agreement_triton import sums_in_triton
+
+    clean, corrupted, size = pairs_of(28, 28)
+    shared, repeated = as_hypotheses(clean, corrupted)
+    computed = sums_in_triton(*shared, all_maps(), size, 3.0)
+    for one, two in zip(computed, sums_in_triton(*repeated, all_maps(), size, 3.0), strict=True):
+        assert torch.equal(one, two)
+    expected = _sums_of_details(*shared, all_maps(), size, 3.0)
+    torch.testing.assert_close(computed[0], expected[0], rtol=1e-4, atol=1e-1)
+
+
+@pytest.fixture
+def few_maps(monkeypatch):
+    """Search few linear maps: the interpreter takes long for each."""
+    # every sixth rotation, and one shear or stretch for each magnification
+    groups = {key: linear[::12] for key, linear in search.candidates().items()}
+    caches = (search.linear_maps, search.overlaps)
+    monkeypatch.setattr(search, "candidates", lambda: groups)
+    from eyechart.visual_change.registration import search_triton
+
+    monkeypatch.setattr(search_triton, "candidates", lambda: groups)
+    for cache in (*caches, search_triton._cells):
+        cache.cache_clear()
+    yield
+    for cache in (*caches, search_triton._cells):
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize("sides", [(96, 96), (70, 99)])
+def test_the_search_gives_every_linear_map_the_same_score_and_shift(few_maps, sides):
+    from eyechart.visual_change.registration.search_triton import (
+        describe_in_triton,
+        scores_in_triton,
+    )
+
+    clean = smoothed(images_of(*sides, count=2), 2.0)
+    corrupted = torch.roll(clean, (7, -12), dims=(1, 2)) + images_of(*sides, 2, seed=3) / 10
+    expected, index = search._best_shifts(search.describe_search(clean), corrupted)
+    computed, place = scores_in_triton(describe_in_triton(clean), corrupted)
+    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
+    assert torch.equal(place, index)
+
+
+def test_moved_and_unmoved_images_are_registered_alike(few_maps, monkeypatch):
+    sides = (60, 72)
+    clean = smoothed(images_of(*sides, count=2), 1.0) * 2 + 118
+    back = torch.from_numpy(map_of(180, across=4))[None]
+    places = moved(refinement.centers_of(*sides, sides, clean.device), back)
+    corrupted = torch.cat((sample(clean[:1], places, sides), clean[1:] * 0.8))
+    expected = register(describe_copies(clean), corrupted)
+    torch.testing.assert_close(expected[:1], back, rtol=0, atol=0.05)
+    for module in (warping, refinement, agreement, search, estimate):
+        monkeypatch.setattr(module, "has_triton", lambda _: True)
+    computed = register(describe_copies(clean), corrupted)
+    torch.testing.assert_close(computed, expected, rtol=0, atol=0.01)
