@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow.compute as pc
 
+from eyechart.core.parallel import one_blas_thread
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
@@ -32,6 +33,11 @@ from eyechart.testsets.coverage import CorruptionCoverage, coverage_of
 
 def score_run(run: EvaluationRun, progress: Progress) -> Results:
     """Return the results of a run whose predictions are complete."""
+    with one_blas_thread():
+        return _score_run(run, progress)
+
+
+def _score_run(run: EvaluationRun, progress: Progress) -> Results:
     fit, references, task = run.settings.fit, run.humans[0], _with_left_out(run)
     names = [model.name for model in task.models]
     has_testset = run.settings.testset is not None
@@ -68,13 +74,15 @@ def _score_models(
         for model in run.task.models
     }
     step = progress.begin("curves", len(run.entries) * sum(map(len, scorers.values())))
+    # All are started at once: while one is finished here, all cores work on the next ones.
+    started = {scorer: scorer.start() for of_model in scorers.values() for scorer in of_model}
     results = []
     human_errors: dict[str, dict[str, Divisor]] = {}
     for model in run.task.models:
         spaces: dict[str, SpaceResults] = {}
         for scorer in scorers[model.name]:
             name = scorer.space.name
-            spaces[name], errors = scorer.score(step)
+            spaces[name], errors = scorer.finish(started[scorer], step)
             # Human errors depend on the samples only and are the same for all models.
             human_errors.setdefault(name, {}).update(errors)
         outputs = run.output_names(model)
