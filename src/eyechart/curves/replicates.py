@@ -5,6 +5,7 @@ The weights come from `stats.bootstrap`; the curves of the replicates are fitted
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -61,9 +62,17 @@ def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
     """Return the key that determines the bootstrap weights, for clusters with these names."""
     if names is None:
         return Draws(seed, n_bootstrap, None)
+    return Draws(seed, n_bootstrap, _digest(names.dtype.str, names.tobytes()))
+
+
+# Cached, because all curves of a run have the same clusters.
+@lru_cache(maxsize=8)
+def _digest(dtype: str, names: bytes) -> str:
+    """Return a digest of the names of clusters, given as the bytes of an array."""
+    array = np.frombuffer(names, dtype)
     # the kind of name counts: "1" and 1 are different clusters
-    text = "\0".join([names.dtype.kind, *map(str, names.tolist())])
-    return Draws(seed, n_bootstrap, blake2b(text.encode(), digest_size=16).hexdigest())
+    text = "\0".join([array.dtype.kind, *map(str, array.tolist())])
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def resample_bins(

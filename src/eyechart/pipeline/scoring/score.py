@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pyarrow.compute as pc
 
-from eyechart.core.parallel import one_blas_thread
+from eyechart.core.parallel import map_on_threads, one_blas_thread
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
@@ -21,7 +22,7 @@ from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
 from eyechart.pipeline.scoring.curve_comparisons import paired_models
 from eyechart.pipeline.scoring.error_agreement import agreements
 from eyechart.pipeline.scoring.normalize import Divisor, normalize
-from eyechart.pipeline.scoring.score_space import SpaceScorer
+from eyechart.pipeline.scoring.score_space import SpaceScorer, n_threads
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
@@ -122,15 +123,18 @@ def _config(run: EvaluationRun, baseline: str) -> RunConfig:
 
 
 def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
-    coverage = {}
+    names = [entry.name for entry in run.entries]
+    coverages = map_on_threads(partial(_coverage_of, run), names, n_threads())
+    return dict(zip(names, coverages, strict=True))
+
+
+def _coverage_of(run: EvaluationRun, corruption: str) -> CorruptionCoverage:
     columns = ["row", "image", "model", "corruption", "delta_v"]
-    for entry in run.entries:
-        table = read_rows(run.folder, entry.name, columns)
-        # Δv is the same for all models: one of them is enough.
-        samples = table.filter(pc.equal(table["model"], table["model"][0]))
-        (covered,) = coverage_of(samples, max(1, int(run.settings.fit.min_per_bin)))
-        coverage[entry.name] = covered.of_corruption
-    return coverage
+    table = read_rows(run.folder, corruption, columns)
+    # Δv is the same for all models: one of them is enough.
+    samples = table.filter(pc.equal(table["model"], table["model"][0]))
+    (covered,) = coverage_of(samples, max(1, int(run.settings.fit.min_per_bin)))
+    return covered.of_corruption
 
 
 def _with_left_out(run: EvaluationRun) -> PredictionTask:
