@@ -97,7 +97,7 @@ def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | No
         return np.unique(clusters)
     names = _labels("all_clusters", all_clusters)
     # usually sorted already, by the first of many curves with the same clusters
-    if not (names[1:] > names[:-1]).all():
+    if not np.greater(names[1:], names[:-1]).all():
         names = np.unique(names)
     kinds = {names.dtype.kind, clusters.dtype.kind}
     # integers and floats can be compared, text and numbers cannot

@@ -143,7 +143,7 @@ def _resample_whole(units: _Units, cell: IntArray, n_bins: int) -> tuple[FloatAr
     counts = resample_cells(units.unit, cell, (n_units, 2 * n_bins), n_bootstrap, seed)
     totals = counts.sum(axis=1)
     counts[:, :n_bins] += counts[:, n_bins:]
-    ends = np.empty((2, n_bootstrap))
+    ends = np.zeros((2, n_bootstrap))
     # the size of a block determines how sums are rounded that are not whole
     n_rows = max(MIN_BLOCK, min(MAX_BLOCK, CACHED_WEIGHTS // n_units))
     for side, sums in enumerate(units.anchor_sums):
