@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
-from eyechart.core.parallel import _pool, on_all_cores
+from eyechart.core.parallel import _pool, map_on_threads, on_all_cores, one_blas_thread
 
 
 @pytest.fixture
@@ -61,3 +63,35 @@ def test_the_number_of_torch_threads_is_left_as_it_was(two_threads: None) -> Non
     on_all_cores(lambda _: meeting.wait(), range(2))
     assert torch.get_num_threads() == 2
     assert in_a_fresh_thread() == 2
+
+
+def test_results_come_in_the_order_of_the_parts() -> None:
+    # the first part is finished last
+    second_is_done = threading.Event()
+
+    def work(part: int) -> int:
+        if part == 0:
+            assert second_is_done.wait(20)
+        elif part == 1:
+            second_is_done.set()
+        return part * part
+
+    assert list(map_on_threads(work, range(5), 3)) == [0, 1, 4, 9, 16]
+
+
+def test_threads_of_another_number_leave_torch_as_it_was(two_threads: None) -> None:
+    counts = list(map_on_threads(lambda _: torch.get_num_threads(), range(8), 3))
+    assert counts == [1] * 8
+    assert torch.get_num_threads() == 2
+
+
+def blas_threads() -> list[int]:
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_matrix_products_use_one_thread_and_then_as_many_as_before() -> None:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before = blas_threads()
+    with one_blas_thread():
+        assert blas_threads() == [1] * len(before)
+    assert before and blas_threads() == before

@@ -14,6 +14,7 @@ from eyechart.stats.bootstrap import (
     draw_cell_counts,
     draw_units,
     draw_weights,
+    resample_cells,
     resample_means,
     resample_sums,
     shuffle_replicates,
@@ -218,3 +219,23 @@ def test_shuffled_replicates_are_all_there_in_orders_of_their_own():
     assert one.tolist() != two.tolist() != list(range(50))
     (again,) = shuffle_replicates(50, 1)
     np.testing.assert_array_equal(again, one)
+
+
+@pytest.mark.parametrize("max_kept", [0, 10**9])
+def test_samples_in_cells_are_counted_with_the_weights_of_their_units(max_kept, monkeypatch):
+    monkeypatch.setattr(bootstrap, "MAX_KEPT", max_kept)
+    numbers = np.random.default_rng(2)
+    # more samples than a byte can count fall into a cell; the last cells stay empty
+    unit, cell = numbers.integers(0, 20, 3000), numbers.integers(0, 4, 3000)
+    expected = np.zeros((60, 6))
+    for number in range(4):
+        per_unit = np.bincount(unit[cell == number], minlength=20)
+        expected[:, number] = weights_of(20, 60, seed=4) @ per_unit
+    np.testing.assert_array_equal(resample_cells(unit, cell, (20, 6), 60, 4), expected)
+
+
+@pytest.mark.parametrize("values", [[3, 0, 2**20], [2**24, 1, 2**24], [0.5, 1, 2]])
+def test_sums_are_exact_for_small_large_and_fractional_values(values):
+    values = np.array(values, dtype=float)[:, None]
+    expected = weights_of(3, 40, seed=6) @ values
+    np.testing.assert_array_equal(resample_sums(values, 40, 6), expected)

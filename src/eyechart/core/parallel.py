@@ -1,15 +1,18 @@
-"""Process the parts of a batch in parallel, on as many threads as torch may use."""
+"""Work on parts in parallel: the threads, and the libraries that must not start more of them."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from threading import Barrier
 from typing import TypeVar
 
 import torch
+from threadpoolctl import threadpool_limits
 
 Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
@@ -29,14 +32,33 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
         pass
 
 
+def map_on_threads(
+    work: Callable[[Part], Result], parts: Sequence[Part], n_threads: int
+) -> Iterator[Result]:
+    """Start `work` on every part at once, and return the results in the order of the parts."""
+    return _pool(n_threads, os.getpid()).map(work, parts)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let matrix products of NumPy and SciPy use one thread, and restore the setting afterwards.
+
+    By default, each of our threads would start as many threads as there are cores, which then wait
+    for each other. With one thread, sums are also rounded the same on any number of cores.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
 @lru_cache(maxsize=2)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """Return the thread pool of this process (a forked child must not use its parent's pool)."""
+    before = torch.get_num_threads()
     pool = ThreadPoolExecutor(threads, "eyechart", initializer=_use_one_thread)
     # all threads must have started, with one torch thread each, before the number is restored
     together = Barrier(threads)
     list(pool.map(lambda _: together.wait(), range(threads)))
-    torch.set_num_threads(threads)
+    torch.set_num_threads(before)
     return pool
 
 

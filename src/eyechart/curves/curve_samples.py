@@ -93,15 +93,17 @@ def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | No
     """Return the sorted names of all clusters, by default the names in `clusters`."""
     if clusters is None:
         return None
-    present = np.unique(clusters)
     if all_clusters is None:
-        return present
-    names = np.unique(_labels("all_clusters", all_clusters))
-    kinds = {names.dtype.kind, present.dtype.kind}
+        return np.unique(clusters)
+    names = _labels("all_clusters", all_clusters)
+    # usually sorted already, by the first of many curves with the same clusters
+    if not np.greater(names[1:], names[:-1]).all():
+        names = np.unique(names)
+    kinds = {names.dtype.kind, clusters.dtype.kind}
     # integers and floats can be compared, text and numbers cannot
     if len(kinds) > 1 and kinds - set("iuf"):
         raise UsageError("all_clusters must have the same type as clusters.")
-    if not np.isin(present, names).all():
+    if not np.isin(clusters, names).all():
         raise UsageError("all_clusters must contain every cluster in clusters.")
     return names
 

@@ -3,20 +3,29 @@
 The weights come from `stats.bootstrap`; the curves of the replicates are fitted elsewhere.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from eyechart.core.arrays import FloatArray
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.curves.bins import Bins, bin_index
 from eyechart.curves.curve_samples import CurveSamples, Names
-from eyechart.stats.bootstrap import MAX_BLOCK, draw_cell_counts, weight_blocks
+from eyechart.stats.bootstrap import (
+    CACHED_WEIGHTS,
+    MAX_BLOCK,
+    are_exact,
+    draw_cell_counts,
+    resample_cells,
+    resample_sums,
+    weight_blocks,
+)
 
-MIN_BLOCK, CACHED_WEIGHTS = 10, 500_000
-"""Minimum number of replicates that are counted together, and the number of weights above which
-fewer than the usual number are (4 MB)."""
+MIN_BLOCK = 10
+"""Minimum number of replicates that are counted together."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +62,17 @@ def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
     """Return the key that determines the bootstrap weights, for clusters with these names."""
     if names is None:
         return Draws(seed, n_bootstrap, None)
+    return Draws(seed, n_bootstrap, _digest(names.dtype.str, names.tobytes()))
+
+
+# Cached, because all curves of a run have the same clusters.
+@lru_cache(maxsize=8)
+def _digest(dtype: str, names: bytes) -> str:
+    """Return a digest of the names of clusters, given as the bytes of an array."""
+    array = np.frombuffer(names, dtype)
     # the kind of name counts: "1" and 1 are different clusters
-    text = "\0".join([names.dtype.kind, *map(str, names.tolist())])
-    return Draws(seed, n_bootstrap, blake2b(text.encode(), digest_size=16).hexdigest())
+    text = "\0".join([array.dtype.kind, *map(str, array.tolist())])
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def resample_bins(
@@ -80,38 +97,84 @@ def resample_bins(
         # all clusters of the run are drawn, also those without a sample of this corruption
         unit, n_units = np.searchsorted(samples.names, samples.clusters), len(samples.names)
     weights = np.ones(n_samples) if samples.weights is None else samples.weights
-    is_split = samples.weights is None and _is_binary(samples.hits)
-    if is_split:
-        # misses and hits in separate cells halve the products; they are added up below, exactly
-        values, units, columns = weights, unit, bin_of + n_bins * (samples.hits == 1)
-    else:
-        values = np.concatenate([weights, samples.hits * weights])
-        units, columns = np.tile(unit, 2), np.r_[bin_of, bin_of + n_bins]
-    cells = csr_matrix((values, (units, columns)), shape=(n_units, 2 * n_bins)).T.tocsr()
     sizes: FloatArray = np.bincount(unit, weights, n_units).astype(np.float64)
     anchor_sums: list[FloatArray | None] = [
         None if end is None else np.bincount(unit, end * weights, n_units).astype(np.float64)
         for end in samples.anchors
     ]
-    counts = np.empty((n_bootstrap, 2 * n_bins))
-    ends = np.empty((2, n_bootstrap))
-    # a block should fit into the processor's cache, because its weights are read in random order;
-    # sums of weights that are not whole numbers would be rounded differently
-    n_rows = max(MIN_BLOCK, min(MAX_BLOCK, CACHED_WEIGHTS // n_units)) if is_split else MAX_BLOCK
-    for part, drawn in weight_blocks(n_units, n_bootstrap, seed, n_rows):
-        counts[part] = (cells @ drawn.T).T
-        for side, sums in enumerate(anchor_sums):
-            if sums is not None:
-                # a replicate may draw only clusters without samples here
-                ends[side, part] = drawn @ sums / np.maximum(drawn @ sizes, 1e-12)
-    if is_split:
-        counts[:, :n_bins] += counts[:, n_bins:]
+    units = _Units(unit, sizes, anchor_sums, n_bootstrap, seed)
+    if samples.weights is None and _is_binary(samples.hits):
+        counts, ends = _resample_whole(units, bin_of + n_bins * (samples.hits == 1), n_bins)
+    else:
+        counts, ends = _resample_weighted(units, weights, samples.hits, bin_of, n_bins)
     left, right = anchor_sums
     return ReplicateBins(
         Bins(edges, counts[:, :n_bins], counts[:, n_bins:]),
         (_share(left, sizes), _share(right, sizes)),
         (None if left is None else ends[0], None if right is None else ends[1]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """The clusters that are resampled.
+
+    Attributes:
+        unit: the cluster of each sample.
+        sizes: the sum of weights of each cluster.
+        anchor_sums: the weighted sum of the anchors of each cluster; None for no anchor.
+        n_bootstrap: the number of replicates.
+        seed: the random seed.
+    """
+
+    unit: IntArray
+    sizes: FloatArray
+    anchor_sums: Sequence[FloatArray | None]
+    n_bootstrap: int
+    seed: int
+
+
+def _resample_whole(units: _Units, cell: IntArray, n_bins: int) -> tuple[FloatArray, FloatArray]:
+    """Return counts and hits (n_bootstrap, 2 n_bins) and anchors (2, n_bootstrap) of replicates.
+
+    `cell` is the bin of a miss, and the bin plus `n_bins` of a hit. All sums of counts are exact.
+    """
+    n_units, n_bootstrap, seed = len(units.sizes), units.n_bootstrap, units.seed
+    counts = resample_cells(units.unit, cell, (n_units, 2 * n_bins), n_bootstrap, seed)
+    totals = counts.sum(axis=1)
+    counts[:, :n_bins] += counts[:, n_bins:]
+    ends = np.zeros((2, n_bootstrap))
+    # the size of a block determines how sums are rounded that are not whole
+    n_rows = max(MIN_BLOCK, min(MAX_BLOCK, CACHED_WEIGHTS // n_units))
+    for side, sums in enumerate(units.anchor_sums):
+        if sums is None:
+            continue
+        if are_exact(sums):
+            ends[side] = resample_sums(sums[:, None], n_bootstrap, seed)[:, 0]
+        else:
+            for part, drawn in weight_blocks(n_units, n_bootstrap, seed, n_rows):
+                ends[side, part] = drawn @ sums
+    # a replicate may draw only clusters without samples here
+    return counts, ends / np.maximum(totals, 1e-12)
+
+
+def _resample_weighted(
+    units: _Units, weights: FloatArray, hits: FloatArray, bin_of: IntArray, n_bins: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the same as `_resample_whole` for samples with weights, or hits between 0 and 1."""
+    n_units, n_bootstrap, seed = len(units.sizes), units.n_bootstrap, units.seed
+    values = np.concatenate([weights, hits * weights])
+    place = (np.tile(units.unit, 2), np.r_[bin_of, bin_of + n_bins])
+    cells = csr_matrix((values, place), shape=(n_units, 2 * n_bins)).T.tocsr()
+    counts = np.empty((n_bootstrap, 2 * n_bins))
+    ends = np.empty((2, n_bootstrap))
+    for part, drawn in weight_blocks(n_units, n_bootstrap, seed):
+        counts[part] = (cells @ drawn.T).T
+        for side, sums in enumerate(units.anchor_sums):
+            if sums is not None:
+                # a replicate may draw only clusters without samples here
+                ends[side, part] = drawn @ sums / np.maximum(drawn @ units.sizes, 1e-12)
+    return counts, ends
 
 
 def _by_cells(

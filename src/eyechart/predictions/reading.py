@@ -74,7 +74,8 @@ class PredictionReader:
 
     `labels`: the label of each image by its name, −1 for none. `rule`: how classes are mapped to
     the 16 categories; None keeps the classes. `has_clean`: whether there are predictions for the
-    clean images as well. `shared`: cached tables, by corruption and model.
+    clean images as well. `shared`: cached tables, by corruption and model. `known`: cached names
+    and labels of all images, by model.
     """
 
     folder: Path
@@ -82,6 +83,7 @@ class PredictionReader:
     rule: str | None = None
     has_clean: bool = True
     shared: dict[tuple[str, str], pa.Table] = field(default_factory=dict, repr=False)
+    known: dict[str, tuple[pa.Array, IntArray]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def left_out(self) -> list[Damaged]:
@@ -106,6 +108,16 @@ class PredictionReader:
         names: list[str] = self._read(CLEAN, model)["image"].to_pylist()
         return names
 
+    def _known_images(self, model: str) -> tuple[pa.Array, IntArray]:
+        """Return the names of the images that `Predictions.image` indexes, and their labels."""
+        known = self.known.get(model)
+        if known is None:
+            names = self.image_names(model)
+            labels = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
+            # Needed for every corruption.
+            known = self.known[model] = (pa.array(names, pa.string()), labels)
+        return known
+
     def _names(self) -> list[str]:
         """Return the names of the images of a run that has no clean images."""
         gone = {damaged.name for damaged in self.left_out}
@@ -116,9 +128,9 @@ class PredictionReader:
         table = self._read(corruption, model)
         prediction = self._predictions(table)
         clean = self._read(CLEAN, model) if self.has_clean else None
-        known = self.image_names(model)
+        known, labels = self._known_images(model)
         image = _positions(table["image"], known)
-        label = np.array([self.labels.get(name, NONE) for name in known], dtype=np.int64)[image]
+        label = labels[image]
         lost = self._predictions(self._read(DESTROYED, model))
         if clean is None:
             nothing = np.full(len(table), np.nan)
@@ -222,9 +234,9 @@ def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:
     return flat.reshape(-1, len(CATEGORIES))
 
 
-def _positions(names: pa.ChunkedArray, known: list[str]) -> IntArray:
+def _positions(names: pa.ChunkedArray, known: pa.Array) -> IntArray:
     """Return the position of each name among the known ones, of which every name is one."""
-    positions = pc.index_in(names, pa.array(known, pa.string()))
+    positions = pc.index_in(names, known)
     assert not positions.null_count, "predictions for an image without a clean image"
     return np.asarray(positions.to_numpy(), dtype=np.int64)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,14 @@ MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
 """Maximum number of replicates in a block, and maximum number of weights in it (160 MB)."""
 
 MAX_KEPT = 256_000_000
-"""Maximum number of weights that are kept for the next score of the same units (256 MB)."""
+"""Maximum number of weights that are kept for the next score of the same units (256 MB, and as much
+again ordered by unit)."""
+
+CACHED_WEIGHTS = 500_000
+"""Number of weights of a block that fits into a core's cache (2 MB in single precision)."""
+
+MAX_EXACT = 2**24
+"""Whole numbers up to this one are exact in single precision."""
 
 _DRAWING = Lock()
 
@@ -69,11 +77,22 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
 
 
 def weight_blocks(
-    n_units: int, n_bootstrap: int, seed: Seed, max_block: int = MAX_BLOCK
-) -> Iterator[tuple[slice, FloatArray]]:
+    n_units: int,
+    n_bootstrap: int,
+    seed: Seed,
+    max_block: int = MAX_BLOCK,
+    dtype: type[np.floating[Any]] = np.float64,
+) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
     """Yield the weights of `n_bootstrap` replicates in blocks, with the slice of each block.
 
     A table of all weights would not fit into memory for many units.
+
+    Args:
+        n_units: The number of units.
+        n_bootstrap: The number of replicates.
+        seed: The random seed.
+        max_block: The maximum number of replicates in a block.
+        dtype: The type of the weights, which are whole numbers.
 
     Yields:
         The slice of the block's replicates, and their weights (rows, n_units).
@@ -85,17 +104,22 @@ def weight_blocks(
     # replicates are drawn in order, so the size of a block does not change them
     rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
     drawn = draw_weights(n_units, seed)
-    kept = None
-    if n_units * n_bootstrap <= MAX_KEPT:
-        # All scores of a run resample the same images: one thread draws, the others wait for it.
-        with _DRAWING:
-            kept = _draw_counts(n_units, n_bootstrap, seed)
+    kept = _kept_counts(n_units, n_bootstrap, seed)
     for start in range(0, n_bootstrap, rows):
         part = slice(start, min(start + rows, n_bootstrap))
         if kept is None:
-            yield part, np.stack(list(islice(drawn, part.stop - start)))
+            yield part, np.stack(list(islice(drawn, part.stop - start))).astype(dtype, copy=False)
         else:
-            yield part, kept[part].astype(np.float64)
+            yield part, kept[part].astype(dtype)
+
+
+def _kept_counts(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8] | None:
+    """Return the weights of all replicates, (n_bootstrap, n_units); None if they are too many."""
+    if n_units * n_bootstrap > MAX_KEPT:
+        return None
+    # All scores of a run resample the same images: one thread draws, the others wait for it.
+    with _DRAWING:
+        return _draw_counts(n_units, n_bootstrap, seed)
 
 
 @lru_cache(maxsize=2)
@@ -106,6 +130,49 @@ def _draw_counts(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8
     for row, weights in zip(counts, draw_weights(n_units, seed), strict=False):
         row[:] = weights
     return counts
+
+
+@lru_cache(maxsize=2)
+def _counts_by_unit(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8]:
+    """Return the weights of all replicates, (n_units, n_bootstrap)."""
+    return np.ascontiguousarray(_draw_counts(n_units, n_bootstrap, seed).T)
+
+
+def resample_cells(
+    unit: IntArray, cell: IntArray, shape: tuple[int, int], n_bootstrap: int, seed: Seed
+) -> FloatArray:
+    """Return how many samples of each replicate fall into each cell.
+
+    Args:
+        unit: The unit of each sample; its samples are drawn together.
+        cell: The cell of each sample.
+        shape: The number of units and the number of cells.
+        n_bootstrap: The number of replicates.
+        seed: The random seed.
+
+    Returns:
+        The numbers of samples, (n_bootstrap, n_cells).
+
+    Example:
+        >>> unit, cell = np.array([0, 1, 2, 3]), np.array([0, 0, 1, 1])
+        >>> resample_cells(unit, cell, (4, 2), n_bootstrap=1, seed=0)  # weights 0, 1, 2, 1
+        array([[1., 3.]])
+    """
+    n_units, n_cells = shape
+    if n_units * n_bootstrap > MAX_KEPT:
+        ones = csr_array((np.ones(len(unit)), (unit, cell)), shape=shape)
+        return resample_sums(ones, n_bootstrap, seed)
+    with _DRAWING:
+        weights = _counts_by_unit(n_units, n_bootstrap, seed)
+    sums = np.empty((n_cells, n_bootstrap))
+    ends = np.cumsum(np.bincount(cell, minlength=n_cells))
+    units_by_cell = np.split(unit[np.argsort(cell, kind="stable")], ends[:-1])
+    # Adding up rows of bytes is several times as fast as a sparse product.
+    for number, members in enumerate(units_by_cell):
+        # the smallest type that cannot overflow
+        total = np.min_scalar_type(np.iinfo(np.uint8).max * len(members))
+        sums[number] = weights.take(members, axis=0).sum(axis=0, dtype=total)
+    return np.ascontiguousarray(sums.T)
 
 
 def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) -> FloatArray:
@@ -128,9 +195,26 @@ def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) 
     sums = np.empty((n_bootstrap, n_columns))
     # a sparse matrix must be the left factor, so both sides are transposed
     columns = values.T.tocsr() if isinstance(values, csr_array) else values.T
-    for part, weights in weight_blocks(n_units, n_bootstrap, seed):
-        sums[part] = (columns @ weights.T).T
+    if isinstance(values, csr_array) or not are_exact(values):
+        for part, weights in weight_blocks(n_units, n_bootstrap, seed):
+            sums[part] = (columns @ weights.T).T
+        return sums
+    # Sums of whole numbers are the same in half the memory and in any order. One product per
+    # column reads the weights where they are; a product of matrices would copy them.
+    exact = np.ascontiguousarray(columns, dtype=np.float32)
+    max_block = max(1, CACHED_WEIGHTS // max(1, n_units))
+    for part, weights in weight_blocks(n_units, n_bootstrap, seed, max_block, np.float32):
+        for number, column in enumerate(exact):
+            sums[part, number] = weights @ column
     return sums
+
+
+def are_exact(values: FloatArray) -> bool:
+    """Return whether weighted sums of these values are exact in single precision."""
+    # the weights of a replicate add up to the number of units
+    if not values.size or values.min() < 0 or len(values) * values.max() >= MAX_EXACT:
+        return False
+    return bool((values == np.rint(values)).all())
 
 
 def resample_means(

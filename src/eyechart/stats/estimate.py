@@ -21,6 +21,7 @@ from eyechart.stats.intervals import (
     Interval,
     hull,
     percentile_interval,
+    percentile_intervals,
     small_sample_factor,
     wilson_interval,
 )
@@ -216,7 +217,7 @@ def make_estimate(
         >>> make_estimate(1.0, np.ones(1000), n_units=271).interval95
         (0.98602..., 1.0)
     """
-    intervals = [percentile_interval(replicates, level) for level in LEVELS]
+    intervals = percentile_intervals(replicates, LEVELS)
     if n_units is not None and -ROUNDING <= value <= 1 + ROUNDING:
         share = min(1.0, max(0.0, value))
         intervals = [

@@ -4,12 +4,13 @@ These functions take and return plain numbers. scipy.stats is imported where it 
 second, and processes that only predict do not need it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import sqrt
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 from eyechart.core.arguments import as_number
 from eyechart.core.arrays import FloatArray, IntArray
@@ -54,16 +55,30 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
         >>> percentile_interval(np.arange(101.0), 0.5)
         (25.0, 75.0)
     """
-    tail = 50 * (1 - check_level(level))
+    return percentile_intervals(values, [level])[0]
+
+
+def percentile_intervals(values: FloatArray, levels: Sequence[float]) -> list[Interval]:
+    """Return the intervals of several levels, which sort the values only once.
+
+    Example:
+        >>> percentile_intervals(np.arange(101.0), [0.5, 0.9])
+        [(25.0, 75.0), (5.0, 95.0)]
+    """
+    tails = [50 * (1 - check_level(level)) for level in levels]
     unknown = np.isnan(values)
-    if not unknown.any():
-        low, high = np.percentile(values, [tail, 100 - tail])
-    elif 100 * unknown.mean() > tail:
-        low = high = np.nan
-    else:
-        # the ends are observed values: there is no interpolation towards an undetermined one
-        low = np.percentile(np.where(unknown, -np.inf, values), tail, method="higher")
-        high = np.percentile(np.where(unknown, np.inf, values), 100 - tail, method="lower")
+    if unknown.any():
+        return [_interval_with_unknown(values, unknown, tail) for tail in tails]
+    ends = np.percentile(values, [end for tail in tails for end in (tail, 100 - tail)]).tolist()
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def _interval_with_unknown(values: FloatArray, unknown: NDArray[np.bool_], tail: float) -> Interval:
+    if 100 * unknown.mean() > tail:
+        return float("nan"), float("nan")
+    # the ends are observed values: there is no interpolation towards an undetermined one
+    low = np.percentile(np.where(unknown, -np.inf, values), tail, method="higher")
+    high = np.percentile(np.where(unknown, np.inf, values), 100 - tail, method="lower")
     return float(low), float(high)
 
 
@@ -82,10 +97,9 @@ def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float
     # A single unit has no degrees of freedom; for shares, Wilson's interval sets the width.
     if n_units is None or n_units < 2:
         return 1.0
-    from scipy.stats import t
-
     tail = (1 + level) / 2
-    return float(t.ppf(tail, n_units - 1) / ndtri(tail)) * sqrt(n_units / (n_units - 1))
+    # the function behind scipy.stats.t.ppf, without the import, for which all threads would wait
+    return float(stdtrit(n_units - 1, tail) / ndtri(tail)) * sqrt(n_units / (n_units - 1))
 
 
 def hull(first: Interval, second: Interval) -> Interval:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pyarrow.compute as pc
 
+from eyechart.core.parallel import map_on_threads, one_blas_thread
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
@@ -20,7 +22,7 @@ from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
 from eyechart.pipeline.scoring.curve_comparisons import paired_models
 from eyechart.pipeline.scoring.error_agreement import agreements
 from eyechart.pipeline.scoring.normalize import Divisor, normalize
-from eyechart.pipeline.scoring.score_space import SpaceScorer
+from eyechart.pipeline.scoring.score_space import SpaceScorer, n_threads
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
@@ -32,6 +34,11 @@ from eyechart.testsets.coverage import CorruptionCoverage, coverage_of
 
 def score_run(run: EvaluationRun, progress: Progress) -> Results:
     """Return the results of a run whose predictions are complete."""
+    with one_blas_thread():
+        return _score_run(run, progress)
+
+
+def _score_run(run: EvaluationRun, progress: Progress) -> Results:
     fit, references, task = run.settings.fit, run.humans[0], _with_left_out(run)
     names = [model.name for model in task.models]
     has_testset = run.settings.testset is not None
@@ -68,13 +75,15 @@ def _score_models(
         for model in run.task.models
     }
     step = progress.begin("curves", len(run.entries) * sum(map(len, scorers.values())))
+    # All are started at once: while one is finished here, all cores work on the next ones.
+    started = {scorer: scorer.start() for of_model in scorers.values() for scorer in of_model}
     results = []
     human_errors: dict[str, dict[str, Divisor]] = {}
     for model in run.task.models:
         spaces: dict[str, SpaceResults] = {}
         for scorer in scorers[model.name]:
             name = scorer.space.name
-            spaces[name], errors = scorer.score(step)
+            spaces[name], errors = scorer.finish(started[scorer], step)
             # Human errors depend on the samples only and are the same for all models.
             human_errors.setdefault(name, {}).update(errors)
         outputs = run.output_names(model)
@@ -114,15 +123,18 @@ def _config(run: EvaluationRun, baseline: str) -> RunConfig:
 
 
 def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
-    coverage = {}
+    names = [entry.name for entry in run.entries]
+    coverages = map_on_threads(partial(_coverage_of, run), names, n_threads())
+    return dict(zip(names, coverages, strict=True))
+
+
+def _coverage_of(run: EvaluationRun, corruption: str) -> CorruptionCoverage:
     columns = ["row", "image", "model", "corruption", "delta_v"]
-    for entry in run.entries:
-        table = read_rows(run.folder, entry.name, columns)
-        # Δv is the same for all models: one of them is enough.
-        samples = table.filter(pc.equal(table["model"], table["model"][0]))
-        (covered,) = coverage_of(samples, max(1, int(run.settings.fit.min_per_bin)))
-        coverage[entry.name] = covered.of_corruption
-    return coverage
+    table = read_rows(run.folder, corruption, columns)
+    # Δv is the same for all models: one of them is enough.
+    samples = table.filter(pc.equal(table["model"], table["model"][0]))
+    (covered,) = coverage_of(samples, max(1, int(run.settings.fit.min_per_bin)))
+    return covered.of_corruption
 
 
 def _with_left_out(run: EvaluationRun) -> PredictionTask:

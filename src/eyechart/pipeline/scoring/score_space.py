@@ -1,13 +1,13 @@
 """Score one model in one label space: from predictions to scores under every corruption."""
 
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from eyechart.core.parallel import map_on_threads
 from eyechart.core.progress import Advance
 from eyechart.humans.combined import References
 from eyechart.humans.reference import METRICS
@@ -36,7 +36,7 @@ TOO_FEW = "insufficient data for a claim (at least 40 images in 8 categories)"
 
 
 @dataclass(frozen=True, eq=False)
-class _ScoredCorruption:
+class ScoredCorruption:
     """The results of one corruption, and what the results over all corruptions need of it."""
 
     results: CorruptionResults
@@ -52,25 +52,33 @@ class SpaceScorer:
     model: Model
     space: LabelSpace
 
-    def score(self, step: Advance) -> tuple[SpaceResults, dict[str, Divisor]]:
+    def start(self) -> Iterator[ScoredCorruption]:
+        """Start scoring all corruptions on all cores; return the results in order, when ready."""
+        # What all corruptions need is computed before the threads start, which would wait for it.
+        _ = self._clean
+        self._fit_human_curves()
+        # NumPy, SciPy and Arrow compute outside of Python's lock, so that threads are enough.
+        return map_on_threads(self._score, self.run.entries, n_threads())
+
+    def finish(
+        self, scored_corruptions: Iterator[ScoredCorruption], step: Advance
+    ) -> tuple[SpaceResults, dict[str, Divisor]]:
         """Return the scores and, if humans are the baseline, the expected human errors.
 
-        `step` is called for each corruption.
+        Args:
+            scored_corruptions: What `start` returned.
+            step: Called for each corruption.
         """
         fit, clean = self._fit, self._clean
         by_class = ByClass(clean, fit.n_bootstrap, fit.seed, self.space.class_names)
         scores: dict[str, CorruptionResults] = {}
         human_errors: dict[str, Divisor] = {}
-        self._fit_human_curves()
-        entries = self.run.entries
-        # NumPy, SciPy and Arrow compute outside of Python's lock, so that threads are enough.
-        with ThreadPoolExecutor(n_threads()) as pool:
-            for entry, scored in zip(entries, pool.map(self._score, entries), strict=True):
-                by_class.add(entry.name, scored.totals)
-                scores[entry.name] = scored.results
-                if scored.human_error is not None:
-                    human_errors[entry.name] = scored.human_error
-                step(1, "")
+        for entry, scored in zip(self.run.entries, scored_corruptions, strict=True):
+            by_class.add(entry.name, scored.totals)
+            scores[entry.name] = scored.results
+            if scored.human_error is not None:
+                human_errors[entry.name] = scored.human_error
+            step(1, "")
         # Corrected over all corruptions, which are known only now.
         corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
         labels = clean.label[clean.label != NONE]
@@ -96,13 +104,13 @@ class SpaceScorer:
         )
         return results, human_errors
 
-    def _score(self, entry: Entry) -> "_ScoredCorruption":
+    def _score(self, entry: Entry) -> ScoredCorruption:
         predictions = self._predictions(entry.name)
         conditions = score_conditions(
             entry, self.run.task.groups, predictions, self._fit, self._is_in_categories
         )
         results = self._scorer(entry).score(predictions)
-        return _ScoredCorruption(
+        return ScoredCorruption(
             results.model_copy(update={"conditions": tuple(conditions)}),
             self._human_error(entry.name, predictions),
             count_by_image(predictions),
