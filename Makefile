@@ -102,7 +102,8 @@ $(PAGES): $(PAGE_SOURCES) $(WIRE)
 frontend: $(PAGES)
 
 # How long images are seen and how soon a server responds is measured with nothing beside it.
-ALONE := tests/experiment/test_timing.py tests/experiment/test_load.py tests/experiment/test_deployed.py
+ALONE := tests/experiment/test_timing.py tests/experiment/test_load.py tests/experiment/test_deployed.py \
+    tests/experiment/test_deployed_pages.py
 BESIDE := $(addprefix --ignore=,$(ALONE))
 
 # Tests wait for browsers and servers now and then, and mypy makes use of that.

@@ -1,5 +1,5 @@
 // Keys by their position on the keyboard, so that the response grid is under one hand on any
-// layout; their labels come from the browser if it provides them.
+// layout; their labels come from the browser if it provides them, or else from the language.
 
 import type { Choice } from "./choices";
 import { text, type TextKey } from "./texts";
@@ -33,19 +33,20 @@ interface LayoutMap {
 
 type Printed = (code: string) => string;
 
-function plain(code: string): string {
-  return code.replace(/^(Digit|Key)/, "");
+/** Return the label on the usual keyboard of the study's language. */
+function usual(code: string): string {
+  return text("keys.block")[BLOCK.indexOf(code)] ?? code.replace(/^(Digit|Key)/, "");
 }
 
-/** Return a function from a key's code to its label, on this keyboard or else an English one. */
+/** Return a function from a key's code to its label, on this keyboard or else on a usual one. */
 async function printedKeys(): Promise<Printed> {
   const keyboard = (navigator as { keyboard?: { getLayoutMap?: () => Promise<LayoutMap> } })
     .keyboard;
   try {
     const layout = await keyboard?.getLayoutMap?.();
-    return (code) => (layout?.get(code) ?? plain(code)).toUpperCase();
+    return (code) => (layout?.get(code) ?? usual(code)).toUpperCase();
   } catch {
-    return plain; // not available in another site's iframe
+    return usual; // not available in another site's iframe
   }
 }
 
@@ -53,7 +54,7 @@ async function printedKeys(): Promise<Printed> {
 export function placeOf(event: KeyboardEvent, codes: readonly string[]): number {
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return -1;
   if (event.code !== "") return codes.indexOf(event.code);
-  return codes.map(plain).indexOf(event.key.toUpperCase());
+  return codes.map(usual).indexOf(event.key.toUpperCase());
 }
 
 /** Return the choices of a study with their keys. */

@@ -7,7 +7,7 @@ const { backOff } = await load("retry");
 const { withAlpha } = await load("images");
 const { scale } = await load("easel");
 const { uuid } = await load("keep");
-const { BLOCK, placeOf } = await load("keys");
+const { BLOCK, choicesOf, placeOf } = await load("keys");
 const { ResponseQueue } = await load("queue");
 const { inMemory } = await load("pending");
 
@@ -126,4 +126,20 @@ test("what an earlier page kept is sent in its order, and only one's own", async
   await queue.sendKept();
   assert.deepEqual(sent, ["a", "b"]);
   assert.deepEqual((await store.of("you")).length, 1);
+});
+
+test("keys are labeled as on the usual keyboard of the study's language", async () => {
+  const study = { kind: "categorise", choices: BLOCK.map(() => "cat") };
+  const labels = async () => (await choicesOf(study)).map((choice) => choice.printed).join("");
+  // as in a browser that does not tell the layout
+  Object.defineProperty(globalThis, "navigator", { value: {}, configurable: true });
+  assert.equal(await labels(), "1QAZ2WSX3EDC4RFV");
+  globalThis.document = { documentElement: { lang: "de" } };
+  try {
+    assert.equal(await labels(), "1QAY2WSX3EDC4RFV");
+    const typed = { code: "", key: "y" };
+    assert.equal(BLOCK[placeOf(typed, BLOCK)], "KeyZ");
+  } finally {
+    delete globalThis.document;
+  }
 });

@@ -181,9 +181,12 @@ def test_a_rolling_restart_under_load_loses_nothing(tmp_path, fresh):
 def test_a_backup_under_load_has_every_response_acknowledged_before(tmp_path, kind, fresh):
     images = draw(tmp_path / "images", FEW)
     url = None if kind == "sqlite" else fresh
-    folder = make_load_study(tmp_path / "study", images, FEW, url=url, k=5, trials=40, catch=2)
+    # never full: all would come again and again from one address, and wait for the limit on joins
+    folder = make_load_study(tmp_path / "study", images, FEW, url=url, k=50, trials=40, catch=2)
     with alone(), deployed(folder, tmp_path) as (_, where, authority):
-        load = Load(where, "load", str(images.key), 60, authority=authority, think_s=1.0)
+        stop = tmp_path / "stop"
+        load = Load(where, "load", str(images.key), 120, authority=authority, think_s=1.0,
+                    stop=str(stop))  # fmt: skip
         with Crowd(folder, load) as crowd:
             # in the middle of it, however fast the machine is
             while rows(folder.database_url, "SELECT count(*) FROM response")[0][0] < 300:
@@ -191,6 +194,10 @@ def test_a_backup_under_load_has_every_response_acknowledged_before(tmp_path, ki
                 time.sleep(0.2)
             began = time.time()
             backup = back_up(folder, tmp_path / "backups")
+            assert crowd.process.poll() is None
+            # so that there are responses that the backup cannot have
+            time.sleep(5)
+            stop.touch()
             result = crowd.result()
     check(folder, result)
     restored = f"sqlite:///{backup.file}"

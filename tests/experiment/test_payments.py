@@ -222,6 +222,57 @@ def test_a_bonus_whose_reply_is_lost_is_never_sent_again(account, tmp_path):
     assert open_steps(ledger, [approval]) == ([approval], [])
 
 
+@pytest.mark.parametrize("how", ["lose", "fail"])
+def test_a_bonus_is_paid_once_however_late_and_with_whatever_amount_it_is_repeated(
+    run, copy, account, how
+):
+    options = ("--reward", 1.5, "--api-url", account.url)
+    getattr(account, how).add("SendBonus")
+    lost = run("experiment", "pay", copy, *options, "--bonus", 0.25)
+    assert lost.status == 2 and "check on the platform" in lost.err and "Traceback" not in lost.err
+    assert len(account.bonuses) == 1
+    # a day later Mechanical Turk has forgotten the token, and another amount has another token
+    account.tokens.clear()
+    getattr(account, how).clear()
+    again = run("experiment", "pay", copy, *options, "--bonus", 0.3)
+    assert again.status == 0 and "had been done before" in again.out, again.err
+    assert [bonus["BonusAmount"] for bonus in account.bonuses] == ["0.25"]
+    assert account.names.count("SendBonus") == 1 and account.complaints == []
+    assert "0 steps were open" in run("experiment", "pay", copy, *options, "--bonus", 0.3).out
+
+
+def test_a_bonus_that_never_arrived_is_sent_again(run, copy, account):
+    options = ("--reward", 1.5, "--bonus", 0.25, "--api-url", account.url)
+    account.lose.add("SendBonus")
+    assert run("experiment", "pay", copy, *options).status == 2
+    # the connection was lost on the way there
+    account.bonuses.clear()
+    account.tokens.clear()
+    account.lose.clear()
+    assert run("experiment", "pay", copy, *options).status == 0
+    assert len(account.bonuses) == 1
+
+
+def test_who_was_approved_by_hand_is_taken_as_approved(run, copy, account):
+    options = ("--reward", 1.5, "--api-url", account.url)
+    account.statuses["A1"] = "Approved"
+    first = run("experiment", "pay", copy, *options)
+    # Mechanical Turk rejects a second approval, and says afterwards how it stands
+    assert "status 400" in first.out + first.err
+    again = run("experiment", "pay", copy, *options)
+    assert again.status == 0 and "had been done before" in again.out
+    assert "0 steps were open" in run("experiment", "pay", copy, *options).out
+
+
+def test_a_listing_whose_reply_was_lost_is_not_made_again(run, copy, account):
+    ask = ("experiment", "recruit", copy, "mturk", *LISTING, "--api-url", account.url)
+    account.lose.add("CreateHIT")
+    assert run(*ask).status == 2
+    account.lose.clear()
+    assert_rejected(run(*ask), "check on")
+    assert account.names == ["CreateHIT"]
+
+
 def test_sessions_are_rejected_with_a_reason(run, copy, account):
     url = ("--api-url", account.url)
     code = next(
@@ -303,7 +354,8 @@ def test_botocore_accepts_every_request_and_signs_it_alike():
     model = ServiceModel(Loader().load_service_model("mturk", "service-2"))
     secrets = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "SECRET"}
     for request in (*api.create(listing), *api.approve(payee), *api.reject(payee, "why"),
-                    *api.bonus(payee, Decimal("0.5"), "thanks")):  # fmt: skip
+                    *api.bonus(payee, Decimal("0.5"), "thanks"), api.look_up("approve", payee),
+                    api.look_up("bonus", payee)):  # fmt: skip
         name = request.headers["X-Amz-Target"].rpartition(".")[2]
         report = ParamValidator().validate(
             dict(request.body), model.operation_model(name).input_shape

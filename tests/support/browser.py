@@ -58,12 +58,13 @@ def _browser() -> str | None:
 
 
 @contextmanager
-def launched() -> Iterator[Any]:
-    """Give a browser, and close it in the end."""
+def launched(*options: str) -> Iterator[Any]:
+    """Give a browser, and close it in the end; `options`: further ones of its command line."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_browser(), args=list(OPTIONS))
+        arguments = [*OPTIONS, *options]
+        browser = playwright.chromium.launch(executable_path=_browser(), args=arguments)
         try:
             yield browser
         finally:

@@ -21,6 +21,8 @@ NEEDED = {
     "ApproveAssignment": {"AssignmentId": str},
     "RejectAssignment": {"AssignmentId": str, "RequesterFeedback": str},
     "SendBonus": {"WorkerId": str, "BonusAmount": str, "AssignmentId": str, "Reason": str},
+    "ListBonusPayments": {"AssignmentId": str},
+    "GetAssignment": {"AssignmentId": str},
     "/studies/": {
         "name": str, "description": str, "external_study_url": str, "prolific_id_option": str,
         "completion_codes": list, "total_available_places": int, "estimated_completion_time": int,
@@ -53,17 +55,45 @@ REPLIES = {
 
 @dataclass
 class Platform:
-    """`requests`: (name, body, headers) of what came. `lose`: requests whose reply is lost."""
+    """`requests`: (name, body, headers) of what came. `lose`: requests whose reply is lost.
+
+    `bonuses` and `statuses`: what Mechanical Turk knows about assignments. `tokens`: those of
+    requests that it does not repeat; it forgets them after a day. `fail`: requests that are carried
+    out and have an error of the platform's own as their reply.
+    """
 
     url: str = ""
     requests: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     lose: set[str] = field(default_factory=set)
+    fail: set[str] = field(default_factory=set)
     paid: list[str] = field(default_factory=list)
+    bonuses: list[dict[str, str]] = field(default_factory=list)
+    statuses: dict[str, str] = field(default_factory=dict)
+    tokens: set[str] = field(default_factory=set)
 
     @property
     def names(self) -> list[str]:
         return [name for name, _, _ in self.requests]
+
+
+def turk_reply(site: Platform, name: str, body: dict[str, Any]) -> dict[str, Any] | None:
+    """Carry a request of Mechanical Turk out; return its reply, None if it rejects it."""
+    own = body.get("AssignmentId", "")
+    if name == "SendBonus" and body["UniqueRequestToken"] not in site.tokens:
+        site.tokens.add(body["UniqueRequestToken"])
+        site.bonuses.append({key: body[key] for key in NEEDED[name]})
+    elif name == "ListBonusPayments":
+        found = [bonus for bonus in site.bonuses if bonus["AssignmentId"] == own]
+        return {"NumResults": len(found), "BonusPayments": found}
+    elif name == "GetAssignment":
+        status = site.statuses.get(own, "Submitted")
+        return {"Assignment": {"AssignmentId": own, "AssignmentStatus": status}}
+    elif name in ("ApproveAssignment", "RejectAssignment"):
+        if own in site.statuses:
+            return None
+        site.statuses[own] = "Approved" if name == "ApproveAssignment" else "Rejected"
+    return REPLIES.get(name, {})
 
 
 def complaint(name: str, body: dict[str, Any], headers: dict[str, str]) -> str:
@@ -117,10 +147,14 @@ def platform() -> Iterator[Platform]:
                 return self._say(400, {"error": wrong})
             if name.endswith("/pay/"):
                 site.paid.append(self.path)
+            reply = turk_reply(site, name, body)
             if name in site.lose:
                 self.close_connection = True
                 return None
-            return self._say(200, REPLIES.get(name, {}))
+            if reply is None or name in site.fail:
+                status = 400 if reply is None else 503
+                return self._say(status, {"__type": "RequestError", "Message": "not possible"})
+            return self._say(200, reply)
 
         def _say(self, status: int, reply: dict[str, Any]) -> None:
             text = json.dumps(reply).encode()

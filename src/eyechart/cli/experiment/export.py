@@ -1,5 +1,6 @@
 """`eyechart experiment export`: write a study's database as files that other commands read."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -63,4 +64,4 @@ def export(
     elif folder.config.kind == "same-different":
         print(f"  eyechart humans similar {done.out}")
     else:
-        print(f"  eyechart evaluate --humans {done.out} …")
+        print(f"  eyechart evaluate --humans {shlex.quote(str(done.out))} …")

@@ -1,5 +1,6 @@
 """`eyechart experiment new`: turn a test set into a study that can be served."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from inspect import Parameter
@@ -101,4 +102,5 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
     if begun.is_finished:
         print(f"{order.folder} already exists; all of its {count} stimuli are valid.")
     else:
-        print(f"{order.folder}: {count} stimuli; next: eyechart experiment serve {order.folder}")
+        quoted = shlex.quote(str(order.folder))
+        print(f"{order.folder}: {count} stimuli; next: eyechart experiment serve {quoted}")

@@ -1,5 +1,6 @@
 """`eyechart experiment simulate`: simulated participants in a copy of a study."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -94,4 +95,4 @@ def simulate(
     if len(outcomes) < len(kinds):
         n_unused = len(kinds) - len(outcomes)
         print(f"The study was complete before the remaining {n_unused} robots could take part.")
-    print(f"Next: eyechart experiment status {out}, or export.")
+    print(f"Next: eyechart experiment status {shlex.quote(str(out))}, or export.")

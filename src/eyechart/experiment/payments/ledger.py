@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 from eyechart.core.errors import UsageError
+from eyechart.experiment.recruiters.api.platform_api import PayAction
 
 FILE = "payments.jsonl"
 CREATED = ("create", "done")
-Action = Literal["create", "approve", "reject", "bonus"]
+Action = PayAction | Literal["create"]
 Entry = Mapping[str, object]
 StepState = Literal["sent", "done", "failed"]
 

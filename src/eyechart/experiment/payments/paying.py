@@ -5,9 +5,15 @@ from dataclasses import dataclass
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import lock_file
-from eyechart.experiment.payments.ledger import Action, Ledger
+from eyechart.experiment.payments.ledger import Ledger
 from eyechart.experiment.payments.payment_list import OUTCOMES, Payment, PayRates, find_code
-from eyechart.experiment.recruiters.api.platform_api import ApiRequest, Listing, PlatformApi
+from eyechart.experiment.recruiters.api.platform_api import (
+    ApiRequest,
+    Listing,
+    PayAction,
+    Payee,
+    PlatformApi,
+)
 from eyechart.experiment.recruiters.api.sending import ApiAccount, NoReply
 
 BONUS_REASON = "Thank you for finishing the study."
@@ -15,16 +21,20 @@ BONUS_REASON = "Thank you for finishing the study."
 
 @dataclass(frozen=True)
 class PayStep:
-    """One step of the payment of one participant, with the requests that it takes."""
+    """One step of the payment of one participant, with the requests that it takes.
 
-    action: Action
+    `look_up`: the request that asks the platform whether the step was carried out, if it has one.
+    """
+
+    action: PayAction
     participant: str
     requests: tuple[ApiRequest, ...]
+    look_up: ApiRequest | None = None
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the platform does nothing if the step is repeated."""
-        return all(request.is_repeatable for request in self.requests)
+        """Whether the step can be repeated without effect, or only if it was not carried out."""
+        return self.look_up is not None or all(request.is_repeatable for request in self.requests)
 
 
 def payment_steps(
@@ -36,10 +46,16 @@ def payment_steps(
         # Without ids, the platform cannot be told whom to pay.
         if payment.outcome not in OUTCOMES or not payee.ids:
             continue
-        yield PayStep("approve", payee.participant, api.approve(payee))
+        yield _step(api, "approve", payee, api.approve(payee))
         if payment.outcome == "finished" and rates.bonus:
             requests = api.bonus(payee, rates.bonus, BONUS_REASON)
-            yield PayStep("bonus", payee.participant, requests)
+            yield _step(api, "bonus", payee, requests)
+
+
+def _step(
+    api: PlatformApi, action: PayAction, payee: Payee, requests: tuple[ApiRequest, ...]
+) -> PayStep:
+    return PayStep(action, payee.participant, requests, api.look_up(action, payee))
 
 
 def find_sessions(payments: Sequence[Payment], names: Sequence[str]) -> list[Payment]:
@@ -69,7 +85,7 @@ def rejection_steps(
         raise UsageError("A rejection needs a reason, which the participant reads: pass --reason.")
     for payment in payments:
         requests = api.reject(payment.payee, reason.strip())
-        yield PayStep("reject", payment.payee.participant, requests)
+        yield _step(api, "reject", payment.payee, requests)
 
 
 def open_steps(ledger: Ledger, steps: Iterable[PayStep]) -> tuple[list[PayStep], list[PayStep]]:
@@ -79,7 +95,7 @@ def open_steps(ledger: Ledger, steps: Iterable[PayStep]) -> tuple[list[PayStep],
     for step in steps:
         state = ledger.state(step.action, step.participant)
         # Whoever was rejected is not paid, and whoever was approved is not rejected.
-        other: Action = "approve" if step.action == "reject" else "reject"
+        other: PayAction = "approve" if step.action == "reject" else "reject"
         if state == "done" or ledger.state(other, step.participant) == "done":
             continue
         # A lost reply leaves open whether money was moved; only a human can look that up.
@@ -91,12 +107,24 @@ def open_steps(ledger: Ledger, steps: Iterable[PayStep]) -> tuple[list[PayStep],
 def carry_out(account: ApiAccount, ledger: Ledger, steps: Sequence[PayStep]) -> Iterator[str]:
     """Send steps one after the other; yield a line for each.
 
-    A step that the platform rejects does not stop the others; a lost reply does.
+    A step that the platform rejects does not stop the others; a lost reply does. Before a step is
+    sent again, the platform is asked whether it was carried out.
     """
     # Two processes that pay at the same time would both find a step open.
     with lock_file(ledger.path):
         # Compared with the ledger again: another process may have paid before the lock was free.
         for step in open_steps(ledger, steps)[0]:
+            try:
+                if _was_carried_out(account, ledger, step):
+                    ledger.write(step.action, step.participant, "done")
+                    yield f"{step.action} {step.participant}: had been done before"
+                    continue
+            except NoReply:
+                raise
+            except UsageError as error:
+                # Not recorded as failed: nothing was sent, and the earlier record still holds.
+                yield f"{step.action} {step.participant}: {error}"
+                continue
             ledger.write(step.action, step.participant, "sent")
             try:
                 account.send(step.requests)
@@ -109,6 +137,13 @@ def carry_out(account: ApiAccount, ledger: Ledger, steps: Sequence[PayStep]) -> 
                 continue
             ledger.write(step.action, step.participant, "done")
             yield f"{step.action} {step.participant}: done"
+
+
+def _was_carried_out(account: ApiAccount, ledger: Ledger, step: PayStep) -> bool:
+    """Ask the platform about a step that was sent before, with a lost reply or without success."""
+    if step.look_up is None or ledger.state(step.action, step.participant) is None:
+        return False
+    return account.api.is_done(step.action, account.send((step.look_up,)))
 
 
 def create_listing(

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 from eyechart.experiment.recruiters.api.platform_api import (
     ApiRequest,
     Listing,
+    PayAction,
     Payee,
     PlatformApi,
 )
@@ -63,7 +64,8 @@ class MechanicalTurkApi(PlatformApi):
             "RequesterAnnotation": listing.name,
         }
         token = _token("create", listing.name, f"{listing.places}", f"{listing.reward:.2f}")
-        return (_operation("CreateHIT", {**body, "UniqueRequestToken": token}),)
+        body["UniqueRequestToken"] = token
+        return (_operation("CreateHIT", body, is_repeatable=False),)
 
     def publish(self) -> tuple[ApiRequest, ...]:
         """Return nothing: a HIT is open as soon as it exists."""
@@ -84,7 +86,7 @@ class MechanicalTurkApi(PlatformApi):
         return (_operation("RejectAssignment", body),)
 
     def bonus(self, payee: Payee, amount: Decimal, reason: str) -> tuple[ApiRequest, ...]:
-        """Return SendBonus, with a token that prevents a second payment."""
+        """Return SendBonus, with a token that prevents a second payment for 24 hours."""
         assignment = payee.ids["assignmentId"]
         body = {
             "WorkerId": payee.ids["workerId"],
@@ -93,7 +95,21 @@ class MechanicalTurkApi(PlatformApi):
             "Reason": reason,
             "UniqueRequestToken": _token("bonus", assignment, f"{amount:.2f}"),
         }
-        return (_operation("SendBonus", body),)
+        return (_operation("SendBonus", body, is_repeatable=False),)
+
+    def look_up(self, action: PayAction, payee: Payee) -> ApiRequest:
+        """Return ListBonusPayments or GetAssignment."""
+        operation = "ListBonusPayments" if action == "bonus" else "GetAssignment"
+        return _operation(operation, {"AssignmentId": payee.ids["assignmentId"]})
+
+    def is_done(self, action: PayAction, reply: Mapping[str, object]) -> bool:
+        """Return whether the assignment has a bonus, or the status that the step gives it."""
+        # Any bonus: its amount may have been changed since, and a study pays one only.
+        if action == "bonus":
+            return bool(reply.get("BonusPayments"))
+        assignment = reply.get("Assignment")
+        status = assignment.get("AssignmentStatus") if isinstance(assignment, dict) else None
+        return status == ("Approved" if action == "approve" else "Rejected")
 
     def authorize(
         self, request: ApiRequest, url: str, body: bytes, secrets: Mapping[str, str], now: datetime
@@ -106,14 +122,19 @@ class MechanicalTurkApi(PlatformApi):
         return headers | sign_request(key, request.method, url, headers, body, now)
 
 
-def _operation(name: str, body: Mapping[str, object]) -> ApiRequest:
+def _operation(name: str, body: Mapping[str, object], is_repeatable: bool = True) -> ApiRequest:
     # AWS's JSON protocol: a header names the operation, and the path is always "/".
     headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"{TARGET}.{name}"}
-    return ApiRequest(method="POST", path="/", body=body, headers=headers)
+    return ApiRequest(
+        method="POST", path="/", body=body, headers=headers, is_repeatable=is_repeatable
+    )
 
 
 def _token(*parts: str) -> str:
-    """Return a token that is the same when a request is repeated; at most 64 characters."""
+    """Return a token that is the same when a request is repeated; at most 64 characters.
+
+    Mechanical Turk forgets it after 24 hours, so that it does not make a request repeatable.
+    """
     # A separator that no part contains, so that different parts never join to the same text.
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:64]
 

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 PREVIOUS_ID = "{id}"
 """Placeholder in a path for the id in the reply to the previous request."""
+
+PayAction = Literal["approve", "reject", "bonus"]
+"""A step of the payment of one participant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,14 @@ class PlatformApi(ABC):
     @abstractmethod
     def bonus(self, payee: Payee, amount: Decimal, reason: str) -> tuple[ApiRequest, ...]:
         """Return the requests that pay a bonus to a participant."""
+
+    def look_up(self, action: PayAction, payee: Payee) -> ApiRequest | None:
+        """Return the request that asks whether a step was carried out; None if there is none."""
+        return None
+
+    def is_done(self, action: PayAction, reply: Mapping[str, object]) -> bool:
+        """Return whether a step was carried out, by the reply to `look_up`."""
+        return False
 
     @abstractmethod
     def authorize(

@@ -74,6 +74,12 @@ class ApiAccount:
         except HTTPError as error:
             with error:
                 reason = " ".join(error.read(4096).decode("utf-8", "replace").split())
+            if error.code >= 500:
+                # The platform's own failure: it may have carried the request out all the same.
+                raise NoReply(
+                    f"{host} failed with status {error.code} at {request.method} {request.path}"
+                    f" ({reason[:MAX_REASON]}): check on the platform whether it was carried out."
+                ) from None
             raise UsageError(
                 f"{host} rejected the request {request.method} {request.path} with status"
                 f" {error.code}: {reason[:MAX_REASON]}"
