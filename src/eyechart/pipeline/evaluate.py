@@ -30,6 +30,7 @@ from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
 from eyechart.pipeline.floors import Floor
+from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
 from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
@@ -214,6 +215,8 @@ def _load(
         download=settings.download,
     )
     settings = source.settings(settings).checked()
+    # Called for its checks: an invalid reference should fail before models are loaded and tested.
+    find_humans(settings)
     source = replace(source, stimulus=stimulus_of(settings))
     # The first device also loads and checks the models here.
     devices = find_devices(settings.device)

@@ -75,8 +75,6 @@ def prepare(
     models, images, device = inputs.models, inputs.images, inputs.device
     check_models(models, images, device)
     reject_unused(settings.loaded_maps, models)
-    # Called for its checks: an invalid reference should fail before anything is predicted.
-    find_humans(settings)
     task = plan_task(settings, inputs)
     plan = task.plan
     check_ready(find_ruler(plan.ruler))
