@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import sqlite3
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -75,7 +76,7 @@ def folder(tmp_path_factory):
 
 
 def listed(run, folder, *options):
-    result = run("experiment", "payments", folder.path, *options)
+    result = run("experiment", "payments", getattr(folder, "path", folder), *options)
     assert result.status == 0, result.err
     return list(csv.DictReader(io.StringIO(result.out)))
 
@@ -104,6 +105,18 @@ def test_a_list_on_disk_is_private(run, folder, tmp_path):
     result = run("experiment", "payments", folder[0].path, "--out", out, "--reward", 1)
     assert "4 sessions, 3.00 USD" in result.out
     assert out.stat().st_mode & 0o777 == 0o600
+
+
+def test_simulated_participants_are_listed_and_earn_nothing(run, copy):
+    with sqlite3.connect(copy / "responses.sqlite") as db:
+        db.execute("UPDATE participant SET platform = 'robot'")
+    table = listed(run, copy, "--reward", 1.5)
+    assert [(row["platform"], row["platform_id"], row["amount"]) for row in table] == [
+        ("robot", "", "0.00")
+    ] * 4
+    assert table[0]["outcome"] == "finished"
+    verified = run("experiment", "verify", copy, table[0]["code"])
+    assert verified.status == 0 and "simulated" in verified.out
 
 
 def test_verify_names_the_outcome_of_a_code_and_rejects_others(run, folder):

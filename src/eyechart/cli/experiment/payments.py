@@ -168,7 +168,7 @@ def verify(
         broken = f", violates {' and '.join(payment.excluded_by)}" if payment.excluded_by else ""
         print(
             f"{code}: {payment.outcome}, participant {payment.payee.participant} from"
-            f" {RECRUITERS[payment.platform].title}, {payment.minutes:.1f} minutes{broken}."
+            f" {payment.platform_title}, {payment.minutes:.1f} minutes{broken}."
         )
     if unknown:
         raise Stop(f"{unknown} of {len(codes)} codes are not valid.", status=1)

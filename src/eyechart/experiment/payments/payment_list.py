@@ -15,6 +15,7 @@ from eyechart.experiment.recruiters.recruiter import Outcome
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     RESPONDED,
+    ROBOT,
     ExclusionRow,
     IdentityRow,
     ParticipantRow,
@@ -98,7 +99,14 @@ class Payment:
     @property
     def platform_id(self) -> str:
         """The participant's id on the platform; empty if there is none or it was deleted."""
+        if self.platform == ROBOT:
+            return ""
         return self.payee.ids.get(RECRUITERS[self.platform].person, "")
+
+    @property
+    def platform_title(self) -> str:
+        """The name of the recruiting site, for messages."""
+        return "simulated" if self.platform == ROBOT else RECRUITERS[self.platform].title
 
     def cells(self) -> tuple[str, ...]:
         """Return the payment's row in the table, in the order of `HEAD`."""
@@ -177,7 +185,8 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
                 code=code,
                 outcome=outcome,
                 minutes=(until - session.created_at).total_seconds() / 60,
-                amount=rates.amount(outcome),
+                # simulated participants are not paid
+                amount=Decimal(0) if participant.platform == ROBOT else rates.amount(outcome),
                 currency=rates.currency,
                 excluded_by=excluded.get(session.id, ()),
             )
