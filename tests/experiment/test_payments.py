@@ -116,7 +116,7 @@ def test_simulated_participants_are_listed_and_earn_nothing(run, copy):
     ] * 4
     assert table[0]["outcome"] == "finished"
     verified = run("experiment", "verify", copy, table[0]["code"])
-    assert verified.status == 0 and "simulated" in verified.out
+    assert verified.status == 0 and "a simulation" in verified.out
 
 
 def test_verify_names_the_outcome_of_a_code_and_rejects_others(run, folder):

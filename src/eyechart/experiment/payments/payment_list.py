@@ -106,7 +106,7 @@ class Payment:
     @property
     def platform_title(self) -> str:
         """The name of the recruiting site, for messages."""
-        return "simulated" if self.platform == ROBOT else RECRUITERS[self.platform].title
+        return "a simulation" if self.platform == ROBOT else RECRUITERS[self.platform].title
 
     def cells(self) -> tuple[str, ...]:
         """Return the payment's row in the table, in the order of `HEAD`."""
