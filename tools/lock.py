@@ -5,6 +5,7 @@
     .venv/bin/python tools/lock.py --licenses  # list licenses, after make install
 
 Run it with the Python version to lock for. `constraints.txt` has the versions for all machines,
+those of the extras cloud, energy and ray included, which development does not install;
 `requirements.lock` has hashes of the files that pip may install on this machine,
 `requirements-demo.lock` has those that `make demo` needs, and `docs/licenses.md` has the licenses.
 torch is only in `constraints.txt`: its CPU and GPU builds share a version but have different
@@ -16,7 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
@@ -32,6 +33,12 @@ BUILDS = ("torch", "triton", "nvidia-", "cuda-")
 BUILD = ("hatchling", "editables")
 """Packages that build an editable install; hatchling does not declare the second one."""
 
+
+EXTRAS = ("cloud", "energy", "ray")
+"""Extras whose versions are in `constraints.txt`, but which development does not install."""
+
+PEERS = ("ray[default]",)
+"""What users of these extras may install beside them: jobs of Ray need more than Ray."""
 
 UNCONSTRAINED = ("setuptools",)
 """Packages locked for development only, because extras for other model zoos need other versions."""
@@ -54,11 +61,13 @@ def main(arguments: list[str]) -> None:
         (ROOT / LICENSES).write_text(licenses_text(sorted(names)), encoding="utf-8")
         print(f"{len(names)} packages in {LICENSES}.")
         return
-    packages = resolve("dev", upgrade=bool(arguments))
-    hashed = [each for each in packages if not each.name.startswith(BUILDS)]
+    # Together, because one version of each package has to suit all of them.
+    packages = resolve(",".join(("dev", *EXTRAS)), upgrade=bool(arguments), peers=PEERS)
     (ROOT / CONSTRAINTS).write_text(constraints_text(packages), encoding="utf-8")
-    (ROOT / LOCK).write_text(lock_text(hashed), encoding="utf-8")
     # With the versions that were just written.
+    for_dev = resolve("dev", upgrade=False)
+    hashed = [each for each in for_dev if not each.name.startswith(BUILDS)]
+    (ROOT / LOCK).write_text(lock_text(hashed), encoding="utf-8")
     needed = {each.name for each in resolve("demo", upgrade=False)}
     for_demo = [each for each in hashed if each.name in needed]
     (ROOT / DEMO_LOCK).write_text(lock_text(for_demo), encoding="utf-8")
@@ -76,14 +85,14 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def resolve(extra: str, upgrade: bool) -> list[Package]:
-    """Return all packages that an extra of eyechart needs, as resolved by pip."""
+def resolve(extras: str, upgrade: bool, peers: Sequence[str] = ()) -> list[Package]:
+    """Return all packages that extras of eyechart and their peers need, as resolved by pip."""
     kept = [] if upgrade else ["-c", str(ROOT / CONSTRAINTS)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"]
         command += ["--ignore-installed", "--report", str(report), *kept]
-        subprocess.run([*command, *BUILD, "-e", f"{ROOT}[{extra}]"], check=True)
+        subprocess.run([*command, *BUILD, *peers, "-e", f"{ROOT}[{extras}]"], check=True)
         chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
     found = [_package(each["metadata"]) for each in chosen]
     return sorted((each for each in found if each.name != OWN), key=lambda each: each.name)

@@ -85,6 +85,19 @@ def test_killed_workers_are_replaced_and_compute_at_most_one_batch_twice(
     assert multiprocessing.active_children() == []
 
 
+def test_workers_have_as_many_threads_as_one_process(task, tmp_path):
+    threaded = replace(task, models=[load_model("small_models:threaded_colors")])
+    (tmp_path / "usual").mkdir()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        predict(threaded, tmp_path / "usual", lambda *_: None)
+        predict(threaded, tmp_path / "split", lambda *_: None, PROCESSES, TWO)
+    finally:
+        torch.set_num_threads(before)
+    assert contents(tmp_path / "split") == contents(tmp_path / "usual")
+
+
 def test_workers_that_die_on_the_same_samples_end_the_run_with_a_sentence(task, tmp_path):
     deadly = replace(task, models=[load_model("small_models:deadly_colors")])
     with pytest.raises(ec.UsageError, match=r"2 workers died on the same samples .*signal 9.*kept"):

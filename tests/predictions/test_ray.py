@@ -28,16 +28,17 @@ QUICK = {"n": 12, "corruptions": ["frost"], "stimulus": "native", "bins": 3, "mi
          "n_bootstrap": 5, "humans": None, "engine": RAY}  # fmt: skip
 
 
-def test_there_is_an_actor_per_gpu_or_per_two_cores():
-    assert _choose_actors({"GPU": 4.0, "CPU": 64.0}, "cuda", None) == _Actors(4, 1, 1)
-    assert _choose_actors({"GPU": 4.0, "CPU": 64.0}, "cuda", 3) == _Actors(3, 1, 1)
-    assert _choose_actors({"CPU": 5.0}, "cpu", None) == _Actors(2, 2, 0)
-    assert _choose_actors({"CPU": 1.0}, "cpu", None) == _Actors(1, 1, 0)
-    assert _choose_actors({"CPU": 2.0}, "cpu", 2) == _Actors(2, 1, 0)
+def test_there_is_an_actor_per_gpu_or_for_the_cores_that_one_process_uses():
+    assert _choose_actors({"GPU": 4.0, "CPU": 64.0}, "cuda", None, 8) == _Actors(4, 1, 1, 1)
+    assert _choose_actors({"GPU": 4.0, "CPU": 64.0}, "cuda", 3, 8) == _Actors(3, 1, 1, 1)
+    assert _choose_actors({"CPU": 5.0}, "cpu", None, 2) == _Actors(2, 2, 0, 2)
+    assert _choose_actors({"CPU": 5.0}, "cpu", None, 1) == _Actors(5, 1, 0, 1)
+    assert _choose_actors({"CPU": 1.0}, "cpu", None, 2) == _Actors(1, 1, 0, 2)
+    assert _choose_actors({"CPU": 2.0}, "cpu", 2, 2) == _Actors(2, 1, 0, 2)
     # more actors than cores share them, since Ray would never start actors beyond the last core
-    assert _choose_actors({"CPU": 2.0}, "cpu", 3) == _Actors(3, 0.666, 0)
+    assert _choose_actors({"CPU": 2.0}, "cpu", 3, 2) == _Actors(3, 0.666, 0, 2)
     with pytest.raises(ec.UsageError, match=r"a GPU for each of 1 workers, has 0: .*--device cpu"):
-        _choose_actors({"CPU": 2.0}, "cuda", None)
+        _choose_actors({"CPU": 2.0}, "cuda", None, 2)
 
 
 @pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")

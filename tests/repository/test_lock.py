@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 
 import pytest
@@ -74,6 +75,15 @@ def test_lock_and_constraints_have_the_same_versions():
     both = locked.keys() & constrained.keys()
     assert {name: locked[name] for name in both} == {name: constrained[name] for name in both}
     assert "torch" in constrained
+
+
+@pytest.mark.parametrize("extra", ["cloud", "energy", "ray"])
+def test_extras_that_development_does_not_install_are_pinned_too(extra):
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = {normal(Requirement(each).name) for each in listed["optional-dependencies"][extra]}
+    assert names and names <= pins("constraints.txt").keys()
+    # fsspec comes with torch
+    assert names & pins("requirements.lock").keys() <= {"fsspec"}
 
 
 def test_the_list_of_licenses_has_every_package_in_its_version():

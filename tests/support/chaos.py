@@ -20,13 +20,11 @@ WORKER_NAMES = ("spawn_main", "ray::_Actor")
 """What the command line of a worker process contains."""
 
 
-def comparable(folder: Path) -> dict:
-    """The results of a run without what depends on machine and moment."""
+def comparable(folder: Path) -> str:
+    """The text of results.json without the block that depends on machine and moment."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    results.pop("run", None)
-    for name in ("made", "command", "device"):
-        results.get("provenance", {}).pop(name, None)
-    return results
+    del results["run"]
+    return json.dumps(results, indent=1)
 
 
 def command(*options: str, name: str = "evaluate") -> list[str]:

@@ -165,6 +165,11 @@ def at_most_two(images: Tensor) -> Tensor:
     return colors(images)
 
 
+def threaded_colors(images: Tensor) -> Tensor:
+    """As `colors`, but the scores depend on the number of threads, as those of networks do."""
+    return colors(images) * torch.get_num_threads()
+
+
 def mortal_colors(images: Tensor) -> Tensor:
     """As `logged_colors`, but kills the first process to see each number of DEATHS logged.
 

@@ -46,7 +46,7 @@ class ComputeSettings:
         int | None,
         Option(
             help=f"Number of workers of the engines {PROCESSES} and {RAY}; one per device if"
-            f" omitted, and one per two cores for {RAY} on CPUs.",
+            f" omitted, and one per as many cores as torch uses threads for {RAY} on CPUs.",
             group="Compute",
             is_advanced=True,
         ),

@@ -77,10 +77,8 @@ class _ProcessTeam:
     def __init__(self, sent: SentTask, devices: Sequence[str], folder: Path) -> None:
         self.n_places = len(devices)
         self.sent, self.devices, self.folder = sent, devices, folder
-        # Processes on a CPU share its cores.
-        n_threads = torch.get_num_threads()
-        is_cpu = devices[0] == "cpu"
-        self.n_threads = max(1, n_threads // len(devices)) if is_cpu else n_threads
+        # Also where processes share a CPU: the last bits of a network's scores depend on it.
+        self.n_threads = torch.get_num_threads()
         self.members: dict[int, _Member] = {}
 
     def start(self, place: int) -> None:

@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
@@ -26,9 +28,6 @@ from eyechart.predictions.supervision import Event, EventKind, supervise
 
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 """Environment variable with the address of the cluster; `ray job submit` sets it."""
-
-CPUS_PER_ACTOR = 2
-"""Number of cores per actor on CPUs, unless the number of workers is given."""
 
 REPORT_SECONDS = 0.5
 """Time that an actor waits for progress to report."""
@@ -44,7 +43,10 @@ class RayActors:
         """Connect to the cluster, start the actors, let them run all items, and end them."""
         sent, device = send_task(work.task), work.task.device.type
         with _connected(resources.address) as ray:
-            actors = _choose_actors(ray.cluster_resources(), device, resources.workers)
+            # On CPUs, actors use as many threads as one process would: the last bits of a network's
+            # scores depend on it.
+            n_threads = torch.get_num_threads()
+            actors = _choose_actors(ray.cluster_resources(), device, resources.workers, n_threads)
             supervise(_RayTeam(ray, sent, actors, work.folder.resolve()), work, advance)
 
 
@@ -58,6 +60,7 @@ class _Actors:
     n_actors: int
     n_cpus: float
     n_gpus: int
+    n_threads: int
 
     @property
     def device(self) -> str:
@@ -65,7 +68,9 @@ class _Actors:
         return "cuda:0" if self.n_gpus else "cpu"
 
 
-def _choose_actors(available: dict[str, float], device: str, workers: int | None) -> _Actors:
+def _choose_actors(
+    available: dict[str, float], device: str, workers: int | None, n_threads: int
+) -> _Actors:
     """Return the actors for a cluster with these resources."""
     if device == "cuda":
         n_gpus = int(available.get("GPU", 0))
@@ -74,13 +79,13 @@ def _choose_actors(available: dict[str, float], device: str, workers: int | None
                 f"The Ray cluster must have a GPU for each of {workers or 1} workers, has {n_gpus}:"
                 " use fewer --workers, or --device cpu."
             )
-        return _Actors(workers or n_gpus, 1, 1)
+        return _Actors(workers or n_gpus, 1, 1, 1)
     n_cpus = available.get("CPU", 1)
-    if workers is None and n_cpus >= CPUS_PER_ACTOR:
-        return _Actors(int(n_cpus) // CPUS_PER_ACTOR, CPUS_PER_ACTOR, 0)
+    if workers is None and n_cpus >= n_threads:
+        return _Actors(int(n_cpus) // n_threads, n_threads, 0, n_threads)
     n_actors = workers or 1
     # Ray takes fractions below 1; an actor that asks for more than there is would never start.
-    return _Actors(n_actors, min(1, int(1000 * n_cpus / n_actors) / 1000), 0)
+    return _Actors(n_actors, min(1, int(1000 * n_cpus / n_actors) / 1000), 0, n_threads)
 
 
 @contextmanager
@@ -119,17 +124,19 @@ def _connected(address: str | None) -> Iterator[Untyped]:
 class _Actor:
     """A worker in a Ray actor; `report` runs in a second thread while `run` computes."""
 
-    def __init__(self, sent: SentTask, folder: Path, writer: int, device: str) -> None:
+    def __init__(self, sent: SentTask, folder: Path, writer: int, actors: _Actors) -> None:
         # Nothing can fail here: Ray would only say that the actor died.
-        self.sent, self.folder, self.writer, self.device = sent, folder, writer, device
+        self.sent, self.folder, self.writer, self.actors = sent, folder, writer, actors
         self.reports: queue.SimpleQueue[tuple[int, int, str]] = queue.SimpleQueue()
         self.task: PredictionTask | None = None
 
     def prepare(self) -> tuple[str, bool] | None:
         """Load the models; return why this failed, and whether that is a usage error."""
         try:
+            # Ray allows as many threads as an actor reserves cores.
+            torch.set_num_threads(self.actors.n_threads)
             keep_freed_memory()
-            self.task = self.sent.receive(find_device(self.device))
+            self.task = self.sent.receive(find_device(self.actors.device))
             if not self.folder.is_dir():
                 raise UsageError(
                     f"{self.folder} must be on storage that all machines of the Ray cluster share."
@@ -192,8 +199,7 @@ class _RayTeam:
         self.calls: dict[Untyped, _Call] = {}
 
     def start(self, place: int) -> None:
-        device = self.actors.device
-        self.members[place] = self.kind.remote(self.sent, self.folder, new_writer(), device)
+        self.members[place] = self.kind.remote(self.sent, self.folder, new_writer(), self.actors)
         self._call(_Call(place, "prepare"))
 
     def give(self, place: int, number: int, item: WorkItem) -> None:

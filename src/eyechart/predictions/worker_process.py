@@ -12,6 +12,9 @@ from typing import Any
 def run_worker(pipe: "connection.Connection[Any, Any]", order: bytes) -> None:
     """Run the items that come through the pipe, as `order` (a pickled record) says."""
     threading.Thread(target=_end_with_driver, daemon=True).start()
+    # Workers have more threads than there are cores; those that wait must leave them to others. It
+    # is read when torch is imported, which happens here.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from eyechart.predictions.processes import work
 
     work(pipe, order)
