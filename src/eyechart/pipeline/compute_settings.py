@@ -46,7 +46,7 @@ class ComputeSettings:
         int | None,
         Option(
             help=f"Number of workers of the engines {PROCESSES} and {RAY}; one per device if"
-            f" omitted, and one per as many cores as torch uses threads for {RAY} on CPUs.",
+            f" omitted; for {RAY} on CPUs, the cluster's cores divided by torch's threads.",
             group="Compute",
             is_advanced=True,
         ),
