@@ -29,7 +29,7 @@ BLOCK = 128
 SHIFTS, WIDE = 2 * REACH + 1, SIDE + 2 * REACH
 """Number of shifts along an axis, and cells along a side of an image with room for all of them."""
 
-N_MAPS_AT_ONCE, N_SHIFTS_AT_ONCE, WARPS, STAGES = 64, 64, 8, 2
+N_MAPS_AT_ONCE, N_SHIFTS_AT_ONCE, WARPS, STAGES = 128, 64, 8, 2
 """Number of linear maps and shifts that one program correlates at once, its warps, and how many
 tiles it loads ahead. With fewer warps, the sums would not fit into their registers.
 """
