@@ -21,7 +21,7 @@ from eyechart.scores.scoring import (
     Fit,
     class_weights,
     estimate_mean,
-    is_too_few,
+    missing_data,
 )
 from eyechart.stats.estimate import mean_estimate
 from eyechart.stats.p_values import paired_difference
@@ -304,7 +304,7 @@ def test_images_with_more_predictions_weigh_more():
 def test_under_eight_categories_of_five_images_are_too_few(space, counts, few):
     labels = np.repeat(np.arange(len(counts)), counts)
     labels = np.concatenate([labels, np.full(500, -1)])
-    assert is_too_few(space, labels) == few
+    assert bool(missing_data(space, labels)) == few
 
 
 # What is refused

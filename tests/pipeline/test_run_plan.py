@@ -68,6 +68,15 @@ def test_the_plan_says_what_would_suffice():
     assert "more samples of the same images would add little; about 470 images" in second
 
 
+def test_the_plan_counts_the_samples_at_published_severities(folder, tmp_path):
+    out = tmp_path / "run"
+    options = {**QUICK, "corruptions": ["fog"], "suite": "imagenet-c"}
+    results = ec.evaluate(mean_color, folder, out=out, **options)
+    plan = RunPlan.model_validate_json((out / "plan.json").read_text())
+    assert plan.n_at_levels == 5 * results.images.used
+    assert f"{plan.n_at_levels:,} samples at published severities;" in plan.sentences()[0]
+
+
 def test_a_stopped_run_resumes_with_the_samples_of_its_plan(folder, tmp_path):
     out = tmp_path / "run"
     first = ec.evaluate(mean_color, folder, out=out, **QUICK)

@@ -22,6 +22,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 FORMER_WORDS = {
     "picture": "image",
     "answers": "responses",
+    "say what is on them": "say what they show",
     "With the code that you see at the end,": (
         "With your participant code, which you see on the next pages,"
     ),

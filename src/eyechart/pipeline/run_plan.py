@@ -85,6 +85,8 @@ class RunPlan(Record):
     """Expected run time on this machine."""
     half_width: float
     """Expected half-width of the 95 % interval of the mean R_a."""
+    n_at_levels: int | None = None
+    """Number of samples of all corruptions at published severities; None if `n` applies."""
     maps: Mapping[str, PilotMap] = Field(default_factory=dict)
     """Expected visual change along the strength path of each corruption, from the pilot."""
 
@@ -93,8 +95,11 @@ class RunPlan(Record):
         # Without the factor, no precision would be left for the variance within images.
         images_needed = _round_up(BETWEEN / (AIM / _z()) ** 2 * 1.1)
         noun = "corruption" if self.n_corruptions == 1 else "corruptions"
+        samples = f"{self.n:,} samples each"
+        if self.n_at_levels is not None:
+            samples = f"{self.n_at_levels:,} samples at published severities"
         lines = [
-            f"Plan: {self.n_images:,} images, {self.n_corruptions} {noun}, {self.n:,} samples each;"
+            f"Plan: {self.n_images:,} images, {self.n_corruptions} {noun}, {samples};"
             f" about {_duration(self.seconds)}; mean R_a to about ±{self.half_width:.2f}."
         ]
         reasons = {
@@ -155,7 +160,9 @@ def plan_run(
     elif n is None:
         n, limit = _choose_n(n_images, n_corruptions, costs, 60 * settings.minutes)
     settings = replace(settings, n=n)
-    n_samples = sum(map(len, plan_samples(inputs.images, settings.plan))) + round(
+    groups = plan_samples(inputs.images, settings.plan)
+    n_corrupted = sum(len(samples) for samples in groups if samples.entry is not None)
+    n_samples = sum(map(len, groups)) + round(
         PILOT_COST * count_pilots(inputs.images, settings.plan)
     )
     run_plan = RunPlan(
@@ -164,7 +171,8 @@ def plan_run(
         n_images=n_images,
         n_corruptions=n_corruptions,
         seconds=costs.seconds(n_images, n_samples),
-        half_width=half_width(n_images, settings.plan.n * n_corruptions),
+        half_width=half_width(n_images, n_corrupted),
+        n_at_levels=n_corrupted if settings.plan.is_at_levels else None,
     )
     return settings, run_plan
 

@@ -27,6 +27,12 @@ from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
 NO_HUMAN_CURVE, OTHER_RULER = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"
 
+MIN_CATEGORIES, MIN_PER_CATEGORY = 8, 5
+"""Number of categories, and of images in each of them, that a claim needs."""
+
+MIN_IMAGES = f"at least {ENOUGH} images"
+"""What a claim needs if there are more than 16 classes, or no labels."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fit(CurveSettings):
@@ -159,12 +165,21 @@ def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
     return errors
 
 
-def is_too_few(space: str, labels: NDArray[np.int64]) -> bool:
-    """Whether there is insufficient data for a claim: fewer than 8 categories with 5 images each.
+def missing_data(space: str, labels: NDArray[np.int64]) -> str:
+    """Return how many images a claim needs, or "" if there are enough.
 
-    With more than 16 classes, which may have few images each, at least 40 images are needed.
+    A claim needs 8 categories with 5 images each. With more than 16 classes, which may have few
+    images each, it needs 40 images.
+
+    Example:
+        >>> missing_data("entry16", np.arange(8).repeat(4))
+        'at least 5 images in each of 8 categories'
+        >>> missing_data("entry16", np.arange(8).repeat(5))
+        ''
     """
     values, counts = np.unique(labels[labels != NONE], return_counts=True)
     if space == "entry16" or len(values) <= len(CATEGORIES):
-        return bool((counts >= 5).sum() < 8)
-    return bool(counts.sum() < ENOUGH)
+        is_enough = (counts >= MIN_PER_CATEGORY).sum() >= MIN_CATEGORIES
+        needed = f"at least {MIN_PER_CATEGORY} images in each of {MIN_CATEGORIES} categories"
+        return "" if is_enough else needed
+    return "" if counts.sum() >= ENOUGH else MIN_IMAGES

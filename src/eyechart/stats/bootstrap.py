@@ -210,7 +210,12 @@ def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) 
 
 
 def are_exact(values: FloatArray) -> bool:
-    """Return whether weighted sums of these values are exact in single precision."""
+    """Return whether weighted sums of these values are exact in single precision.
+
+    Example:
+        >>> are_exact(np.array([0.0, 3.0])), are_exact(np.array([0.5, 3.0]))
+        (True, False)
+    """
     # the weights of a replicate add up to the number of units
     if not values.size or values.min() < 0 or len(values) * values.max() >= MAX_EXACT:
         return False

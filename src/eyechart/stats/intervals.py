@@ -62,8 +62,8 @@ def percentile_intervals(values: FloatArray, levels: Sequence[float]) -> list[In
     """Return the intervals of several levels, which sort the values only once.
 
     Example:
-        >>> percentile_intervals(np.arange(101.0), [0.5, 0.9])
-        [(25.0, 75.0), (5.0, 95.0)]
+        >>> percentile_intervals(np.arange(101.0), [0.5, 0.75])
+        [(25.0, 75.0), (12.5, 87.5)]
     """
     tails = [50 * (1 - check_level(level)) for level in levels]
     unknown = np.isnan(values)

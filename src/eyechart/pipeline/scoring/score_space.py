@@ -28,11 +28,18 @@ from eyechart.pipeline.scoring.normalize import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.scores.registry import SCORES
-from eyechart.scores.scoring import Fit, class_weights, estimate_mean, human_curve, is_too_few
+from eyechart.scores.scoring import (
+    MIN_IMAGES,
+    Fit,
+    class_weights,
+    estimate_mean,
+    human_curve,
+    missing_data,
+)
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 from eyechart.suites.suite import Entry
 
-TOO_FEW = "insufficient data for a claim (at least 40 images in 8 categories)"
+TOO_FEW = "insufficient data for a claim ({})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +89,20 @@ class SpaceScorer:
         # Corrected over all corruptions, which are known only now.
         corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
         labels = clean.label[clean.label != NONE]
-        is_few = is_too_few(self.space.name, labels) if self._has_labels else len(clean) < ENOUGH
-        if is_few:
+        needed = MIN_IMAGES if len(clean) < ENOUGH else ""
+        if self._has_labels:
+            needed = missing_data(self.space.name, labels)
+        verdict = TOO_FEW.format(needed) if needed else ""
+        if verdict:
             corruptions = {
-                name: without_claim(score, TOO_FEW) for name, score in corruptions.items()
+                name: without_claim(score, verdict) for name, score in corruptions.items()
             }
         references = self._humans[0]
         results = SpaceResults(
             n_images=len(clean),
             classes=len(np.unique(labels)),
             left_out=int((self.space.labels == NONE).sum()) if self._is_in_categories else 0,
-            verdict=TOO_FEW if is_few else "",
+            verdict=verdict,
             clean_accuracy=self._clean_accuracy(),
             means=_means(corruptions, self.run.means_over, len(clean)),
             corruptions=corruptions,

@@ -33,7 +33,7 @@ def _subsampled(images: Tensor) -> Tensor:
 class BlurPool(nn.Module):
     """Halves the resolution after a blur; reflects a border of two pixels.
 
-    `side`: the maximum over so many pixels along each axis is taken first.
+    `side`: the maximum over `side` × `side` pixels is taken first.
     """
 
     def __init__(self, side: int = 1) -> None:
