@@ -214,6 +214,7 @@ def offline(browser, tmp_path, seconds):
         here.check()
 
 
+@pytest.mark.slow
 def test_without_a_connection_for_some_seconds_nothing_is_lost(browser, tmp_path):
     offline(browser, tmp_path, 3)
 

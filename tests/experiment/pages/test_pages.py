@@ -61,6 +61,7 @@ def visit(browser, tmp_path, language, kind, name, scrolls=(), **settings):
             assert set(db.scalars(select(ResponseRow.choice))) <= wanted
 
 
+@pytest.mark.slow
 def test_a_german_visit_by_keys_fits_a_small_screen_and_is_open_to_all(browser, tmp_path):
     visit(browser, tmp_path, "de", "categorise", "", viewport=NETBOOK)
 
