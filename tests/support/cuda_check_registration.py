@@ -156,27 +156,17 @@ def time_parts(clean, corrupted):
             print(f"{name}: {1e3 * duration:.3f} ms")
 
 
-def time_tiles(clean, corrupted):
-    """Print the time of the search's correlation with other tiles and precisions."""
-    from eyechart.visual_change.registration import search_triton
-
-    described = search.describe_search(estimate.centered(clean))
-    image = estimate.levels_of(estimate.centered(corrupted))[0]
-    exact = search._best_shifts(described, image)[0]
-    for precision, n_maps, n_shifts, warps, stages in (
-        ("tf32x3", 64, 64, 8, 2), ("tf32x3", 64, 64, 8, 3), ("tf32x3", 64, 32, 4, 2),
-        ("tf32x3", 128, 64, 8, 2), ("tf32", 64, 64, 8, 3), ("tf32", 128, 64, 8, 3),
-    ):  # fmt: skip
-        title = f"{precision}, {n_maps} × {n_shifts}, {warps} warps, {stages} stages"
-        with mock.patch.multiple(
-            search_triton, PRECISION=precision, N_MAPS_AT_ONCE=n_maps,
-            N_SHIFTS_AT_ONCE=n_shifts, WARPS=warps, STAGES=stages,
-        ):  # fmt: skip
-            scores = attempt(title, lambda: search._best_shifts(described, image)[0])
-            if scores is not None:
-                duration = seconds(lambda: search._best_shifts(described, image))
-                gap = (scores - exact).abs().max().item()
-                print(f"scores, {title}: {1e3 * duration:.3f} ms, differ by {gap:.1e}")
+def check_hypotheses(clean, corrupted):
+    """Print how the scores of float16 differ from those of float32, and how many choices differ."""
+    gray, image = estimate.centered(clean), estimate.levels_of(estimate.centered(corrupted))[0]
+    with without_kernels():
+        exact = search._best_shifts(search.describe_search(gray), image)[0]
+    scores = search._best_shifts(search.describe_search(gray), image)[0]
+    print(f"scores differ by {(scores - exact).abs().max():.1e} of {exact.max():.3g}")
+    count = estimate.HYPOTHESES[0]
+    one, two = (values.topk(count, dim=1).indices for values in (exact, scores))
+    is_same = (one[:, :, None] == two[:, None, :]).any(dim=2)
+    print(f"{is_same.sum()} of {is_same.numel()} hypotheses are the same")
 
 
 # ---- values
@@ -286,7 +276,7 @@ def check_time():
         print(f"{title}: registration takes {ratio:.2f} times as long as VIF")
         if title == "moved":
             attempt("times of parts", lambda before=before, after=after: time_parts(before, after))
-            attempt("times of tiles", lambda before=before, after=after: time_tiles(before, after))
+            attempt("hypotheses", lambda a=before[:64], b=after[:64]: check_hypotheses(a, b))
         attempt(
             f"kernels of {title}",
             lambda title=title, before=before, after=after: show_kernels(

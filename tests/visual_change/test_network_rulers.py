@@ -25,6 +25,7 @@ from eyechart.visual_change.networks.network_rulers import (
     NetworkRuler,
 )
 from eyechart.visual_change.registry import RULERS, find_ruler
+from moved_images import CUBIC, LINEAR, NEAREST, map_of, move
 from published_rulers import NEEDED, PACKAGES, VALUES, measured, pairs, stubs
 from real_images import real_images
 
@@ -94,7 +95,7 @@ def test_a_ruler_equals_the_published_package(package, monkeypatch):
 @pytest.mark.parametrize("ruler", NETWORKS, ids=lambda ruler: ruler.name)
 def test_raw_inverts_the_map_to_the_scale(ruler):
     change = torch.linspace(0, 0.98, 50, dtype=torch.float64)
-    expected = 1 - torch.exp(-ruler.raw(change) / ruler.unit)
+    expected = 1 - torch.exp(-((ruler.raw(change) / ruler.unit) ** 2))
     torch.testing.assert_close(expected, change, rtol=0, atol=1e-12)
 
 
@@ -104,6 +105,10 @@ def test_a_small_movement_is_a_small_change(name):
     clean = torch.from_numpy(real_images()).permute(0, 3, 1, 2).contiguous()
     moved = clean.roll(1, dims=3)
     assert ruler.compare(ruler.describe(clean), moved).mean() < 0.02
+    for order in (NEAREST, LINEAR, CUBIC):
+        planes = [move(plane, map_of(1), order) for image in clean.numpy() for plane in image]
+        turned = torch.from_numpy(np.stack(planes)).reshape(clean.shape)
+        assert ruler.compare(ruler.describe(clean), turned).mean() < 0.03
 
 
 # ---- networks with random weights

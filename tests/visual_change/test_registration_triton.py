@@ -165,7 +165,7 @@ def few_maps(monkeypatch):
         cache.cache_clear()
 
 
-@pytest.mark.parametrize("sides", [(96, 96), (70, 99)])
+@pytest.mark.parametrize("sides", [(96, 96), (70, 99), (130, 110)])
 def test_the_search_gives_every_linear_map_the_same_score_and_shift(few_maps, sides):
     from eyechart.visual_change.registration.search_triton import (
         describe_in_triton,
@@ -174,10 +174,13 @@ def test_the_search_gives_every_linear_map_the_same_score_and_shift(few_maps, si
 
     clean = smoothed(images_of(*sides, count=2), 2.0)
     corrupted = torch.roll(clean, (7, -12), dims=(1, 2)) + images_of(*sides, 2, seed=3) / 10
+    corrupted[:, :, -20:] = -128
     expected, index = search._best_shifts(search.describe_search(clean), corrupted)
     computed, place = scores_in_triton(describe_in_triton(clean), corrupted)
-    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
-    assert torch.equal(place, index)
+    # copies are float16, whose rounding errors mostly cancel in the sum over a copy
+    torch.testing.assert_close(computed, expected, rtol=1e-3, atol=2e-3)
+    # of two shifts with nearly the same score, another one may be the best
+    assert (place == index).double().mean() > 0.98
 
 
 def test_moved_and_unmoved_images_are_registered_alike(few_maps, monkeypatch):

@@ -27,6 +27,12 @@ PRECISIONS = ("float32", "tf32", "float16")
 BATCH_PIXELS = 128 * 224 * 224
 """Number of pixels that pass through a network at once on a GPU; on a CPU, one image per core."""
 
+SLOPE = 2
+"""Exponent of the map from a distance to Δv, so that distances that humans hardly see count little.
+
+It is the slope of Weibull's psychometric function.
+"""
+
 KEPT_BYTES = {"cpu": 1 << 30, "cuda": 16 << 30}
 """Most memory for features of clean images; on a GPU also at most a quarter of what is free.
 
@@ -65,7 +71,7 @@ class CleanFeatures:
 
 @dataclass(frozen=True)
 class NetworkRuler(ABC):
-    """A distance between features of a network, mapped to 0 … 1 by Δv = 1 − exp(−distance / unit).
+    """A distance between features of a network, mapped to Δv = 1 − exp(−(distance / unit)²).
 
     Attributes:
         name: the ruler's name.
@@ -91,12 +97,12 @@ class NetworkRuler(ABC):
     @property
     def summary(self) -> str:
         """What the ruler measures, as a sentence."""
-        return f"{self.features}: 1 − exp(−{self.raw_name} / {self.unit:g})."
+        return f"{self.features}: 1 − exp(−({self.raw_name} / {self.unit:g})²)."
 
     @property
     def version(self) -> int:
         """The version, increased when the ruler gives different values for the same images."""
-        return 1
+        return 2
 
     @property
     def full_side(self) -> int:
@@ -119,7 +125,7 @@ class NetworkRuler(ABC):
     def raw(self, delta_v: Tensor) -> Tensor:
         """Return the distance from which Δv was computed."""
         # the inverse of the map in `compare`; log1p is precise for small Δv
-        return -self.unit * torch.log1p(-delta_v)
+        return self.unit * (-torch.log1p(-delta_v)).pow(1 / SLOPE)
 
     def describe(self, clean: Tensor) -> CleanFeatures:
         """Return the features of clean images, uint8 (B, C, H, W).
@@ -159,7 +165,7 @@ class NetworkRuler(ABC):
 
         _in_parts(work, corrupted)
         # expm1 is precise at small distances; rounding may leave a distance slightly below 0
-        change = -torch.expm1(-distance.clamp_min(0) / self.unit)
+        change = -torch.expm1(-(distance.clamp_min(0) / self.unit).pow(SLOPE))
         return torch.where(description.measurable, change, torch.nan)
 
     @abstractmethod
@@ -381,22 +387,22 @@ def _load_network(
 
 LPIPS_RULER = LpipsRuler(
     "lpips", "LPIPS", "Learned distance of AlexNet's features",
-    backbones.alexnet, ("alexnet",), smallest_side=31, unit=0.44,
+    backbones.alexnet, ("alexnet",), smallest_side=31, unit=0.56,
 )  # fmt: skip
 LPIPS_VGG_RULER = LpipsRuler(
     "lpips-vgg", "LPIPS (VGG)", "Learned distance of VGG-16's features",
-    backbones.vgg16, ("vgg16",), smallest_side=16, unit=0.48,
+    backbones.vgg16, ("vgg16",), smallest_side=16, unit=0.61,
 )  # fmt: skip
 ST_LPIPS_RULER = LpipsRuler(
     "st-lpips", "ST-LPIPS", "Learned distance of a shift-tolerant AlexNet's features",
-    backbones.shift_tolerant_alexnet, ("shift-tolerant-alexnet",), smallest_side=21, unit=0.43,
+    backbones.shift_tolerant_alexnet, ("shift-tolerant-alexnet",), smallest_side=21, unit=0.54,
 )  # fmt: skip
 ST_LPIPS_VGG_RULER = LpipsRuler(
     "st-lpips-vgg", "ST-LPIPS (VGG)",
     "Learned distance of a shift-tolerant VGG-16's features",
-    backbones.shift_tolerant_vgg16, ("shift-tolerant-vgg16",), smallest_side=18, unit=0.45,
+    backbones.shift_tolerant_vgg16, ("shift-tolerant-vgg16",), smallest_side=18, unit=0.57,
 )  # fmt: skip
 DISTS_RULER = DistsRuler(
     "dists", "DISTS", "Structure and texture in VGG-16's features",
-    backbones.smooth_vgg16, ("vgg16", "structure-texture"), smallest_side=16, unit=0.27,
+    backbones.smooth_vgg16, ("vgg16", "structure-texture"), smallest_side=16, unit=0.34,
 )  # fmt: skip

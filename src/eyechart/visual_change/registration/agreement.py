@@ -96,9 +96,10 @@ def is_geometric(
 
     `clean`, `corrupted`: copies of the images from `levels_of`.
     """
+    both = torch.stack((identity_maps(len(maps), maps), maps), dim=1)
     # the second copy, because half the resolution averages out much of the noise
-    unmoved = agreement(clean[1], corrupted[1], identity_maps(len(maps), maps), size)
-    aligned = agreement(clean[1], corrupted[1], maps, size)
+    scores = agreement(clean[1], corrupted[1], both.flatten(0, 1), size)
+    unmoved, aligned = scores.reshape(-1, 2).unbind(dim=1)
     is_large = unmoved <= MAX_UNMOVED * aligned
     # 1 − r², the share of the variance that a linear regression leaves unexplained
     before, after = 1 - unmoved.square(), 1 - aligned.square()

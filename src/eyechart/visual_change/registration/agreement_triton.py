@@ -1,10 +1,11 @@
-"""Sums over the details of two images for `agreement`, in four Triton kernels.
+"""Sums over the details of two images for `agreement`, in one Triton kernel.
 
-They move the clean image, fill in what the corrupted one does not show, smooth both along lines,
-and smooth them along columns while summing products.
+One program moves a clean image, fills in what the corrupted one does not show, smooths both along
+lines and columns, and sums products of what that removes. Between these steps it waits for all of
+its threads, which read what others have written: separate kernels would take less time on a GPU
+than the host needs to launch them.
 """
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -15,14 +16,10 @@ from eyechart.visual_change.registration.warping_triton import (
     loaded_map,
     mirrored,
     sampled,
-    smoothed_lines,
 )
 
-BLOCK = 512
-"""Number of pixels that one program processes."""
-
-BLOCKS_AT_ONCE = 64
-"""Number of blocks whose sums are added at once."""
+BLOCK, WARPS = 512, 4
+"""Number of pixels that a program processes at once, and its warps."""
 
 
 @triton.jit
@@ -34,50 +31,9 @@ def _places(points, maps, index, place, rows, columns):  # type: ignore[no-untyp
     return xx * x + xy * y + x_shift, yx * x + yy * y + y_shift
 
 
-@triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
-def _warp(  # type: ignore[no-untyped-def]
-    clean, corrupted, points, maps, warped, sums, n_maps, rows, columns,
-    across, down, limit_x, limit_y, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Move the clean image, and sum what the fit of its gray levels needs over one block."""
-    index = tl.program_id(0).to(tl.int64)
-    pixels = rows * columns
-    start = index // n_maps * pixels
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inner = place < pixels
-    place = tl.minimum(place, pixels - 1)
-    x, y = _places(points, maps, index, place, rows, columns)
-    value = sampled(clean + start, x, y, rows, columns, across, down)
-    tl.store(warped + index * pixels + place, value)
-    is_visible = inner & (tl.abs(x) <= limit_x) & (tl.abs(y) <= limit_y)
-    weight = is_visible.to(tl.float64)
-    # float64, because the variance is a small difference between large sums
-    one = value.to(tl.float64) * weight
-    two = tl.load(corrupted + start + place).to(tl.float64) * weight
-    out = sums + (index * tl.num_programs(1) + tl.program_id(1)) * 5
-    tl.store(out, tl.sum(weight))
-    tl.store(out + 1, tl.sum(one))
-    tl.store(out + 2, tl.sum(two))
-    tl.store(out + 3, tl.sum(one * one))
-    tl.store(out + 4, tl.sum(one * two))
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _fit(sums, blocks, AT_ONCE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Return gain and both means of the fit `view.fitted`, from the sums of all blocks."""
-    count = tl.zeros((AT_ONCE,), dtype=tl.float64)
-    first = tl.zeros((AT_ONCE,), dtype=tl.float64)
-    second = tl.zeros((AT_ONCE,), dtype=tl.float64)
-    squares = tl.zeros((AT_ONCE,), dtype=tl.float64)
-    products = tl.zeros((AT_ONCE,), dtype=tl.float64)
-    for start in range(0, blocks, AT_ONCE):
-        block = start + tl.arange(0, AT_ONCE)
-        source, is_used = sums + block * 5, block < blocks
-        count += tl.load(source, mask=is_used, other=0.0)
-        first += tl.load(source + 1, mask=is_used, other=0.0)
-        second += tl.load(source + 2, mask=is_used, other=0.0)
-        squares += tl.load(source + 3, mask=is_used, other=0.0)
-        products += tl.load(source + 4, mask=is_used, other=0.0)
+@triton.jit
+def _fit(count, first, second, squares, products):  # type: ignore[no-untyped-def]
+    """Return gain and both means of the fit `view.fitted`, from sums over parts of the image."""
     total = tl.sum(count)
     divisor = tl.maximum(total, 1.0)
     one, two = tl.sum(first) / divisor, tl.sum(second) / divisor
@@ -87,53 +43,97 @@ def _fit(sums, blocks, AT_ONCE: tl.constexpr):  # type: ignore[no-untyped-def]
     return gain.to(tl.float32), one.to(tl.float32), two.to(tl.float32)
 
 
-@triton.jit(do_not_specialize=["n_maps", "rows", "columns", "blocks"])  # type: ignore[untyped-decorator]
-def _fill(  # type: ignore[no-untyped-def]
-    corrupted, points, maps, warped, shown, sums, n_maps, rows, columns, blocks,
-    limit_x, limit_y, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr,
-):  # fmt: skip
-    """Fill what the corrupted image does not show with the fitted clean one."""
-    index = tl.program_id(0).to(tl.int64)
-    pixels = rows * columns
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    place = tl.minimum(place, pixels - 1)
-    gain, one, two = _fit(sums + index * blocks * 5, blocks, AT_ONCE)
-    x, y = _places(points, maps, index, place, rows, columns)
-    is_visible = (tl.abs(x) <= limit_x) & (tl.abs(y) <= limit_y)
-    seen = tl.load(corrupted + index // n_maps * pixels + place)
-    fill = gain * (tl.load(warped + index * pixels + place) - one) + two
-    tl.store(shown + index * pixels + place, tl.where(is_visible, seen, fill))
-
-
-@triton.jit(do_not_specialize=["count", "rows", "columns"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
 def _sum_details(  # type: ignore[no-untyped-def]
-    images, lines, points, maps, sums, count, rows, columns, limit_x, limit_y,
+    clean, corrupted, points, maps, images, lines, sums, n_maps, rows, columns,
+    across, down, limit_x, limit_y,
     WEIGHTS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Smooth both images along columns, and sum products of what that removes over one block."""
+    """Sum the products of details of one pair of images.
+
+    `images`, `lines`: room for two images per program, and for them smoothed along their lines.
+    """
     index = tl.program_id(0).to(tl.int64)
     pixels = rows * columns
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inner = place < pixels
-    place = tl.minimum(place, pixels - 1)
-    row, column = place // columns, place % columns
-    first, second = index * pixels, (index + count) * pixels
-    one = tl.load(images + first + place)
-    two = tl.load(images + second + place)
-    smooth_one = tl.zeros((BLOCK,), dtype=tl.float32)
-    smooth_two = tl.zeros((BLOCK,), dtype=tl.float32)
-    for tap in tl.static_range(TAPS):
-        offset = mirrored(row + (tap - TAPS // 2), rows) * columns + column
-        smooth_one += tl.load(lines + first + offset) * WEIGHTS[tap]
-        smooth_two += tl.load(lines + second + offset) * WEIGHTS[tap]
-    x, y = _places(points, maps, index, place, rows, columns)
-    is_visible = inner & (tl.abs(x) <= limit_x) & (tl.abs(y) <= limit_y)
-    one = tl.where(is_visible, one - smooth_one, 0.0)
-    two = tl.where(is_visible, two - smooth_two, 0.0)
-    out = sums + (index * tl.num_programs(1) + tl.program_id(1)) * 3
-    tl.store(out, tl.sum(one * two).to(tl.float64))
-    tl.store(out + 1, tl.sum(one * one).to(tl.float64))
-    tl.store(out + 2, tl.sum(two * two).to(tl.float64))
+    start = index // n_maps * pixels
+    warped, shown = images + index * 2 * pixels, images + (index * 2 + 1) * pixels
+    first_lines, second_lines = lines + index * 2 * pixels, lines + (index * 2 + 1) * pixels
+
+    # move the clean image; float64, because the variance is a small difference between large sums
+    count = tl.zeros((BLOCK,), dtype=tl.float64)
+    first = tl.zeros((BLOCK,), dtype=tl.float64)
+    second = tl.zeros((BLOCK,), dtype=tl.float64)
+    squares = tl.zeros((BLOCK,), dtype=tl.float64)
+    products = tl.zeros((BLOCK,), dtype=tl.float64)
+    for begin in range(0, pixels, BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        inner = place < pixels
+        # the last pixel is computed several times, so that loads need no mask
+        place = tl.minimum(place, pixels - 1)
+        x, y = _places(points, maps, index, place, rows, columns)
+        value = sampled(clean + start, x, y, rows, columns, across, down)
+        tl.store(warped + place, value)
+        is_visible = inner & (tl.abs(x) <= limit_x) & (tl.abs(y) <= limit_y)
+        weight = is_visible.to(tl.float64)
+        one = value.to(tl.float64) * weight
+        two = tl.load(corrupted + start + place).to(tl.float64) * weight
+        count += weight
+        first += one
+        second += two
+        squares += one * one
+        products += one * two
+    gain, mean, target_mean = _fit(count, first, second, squares, products)
+    tl.debug_barrier()
+
+    # fill what the corrupted image does not show with the fitted clean one
+    for begin in range(0, pixels, BLOCK):
+        place = tl.minimum(begin + tl.arange(0, BLOCK), pixels - 1)
+        x, y = _places(points, maps, index, place, rows, columns)
+        is_visible = (tl.abs(x) <= limit_x) & (tl.abs(y) <= limit_y)
+        seen = tl.load(corrupted + start + place)
+        fill = gain * (tl.load(warped + place) - mean) + target_mean
+        tl.store(shown + place, tl.where(is_visible, seen, fill))
+    tl.debug_barrier()
+
+    for begin in range(0, pixels, BLOCK):
+        place = tl.minimum(begin + tl.arange(0, BLOCK), pixels - 1)
+        row, column = place // columns, place % columns
+        smooth_one = tl.zeros((BLOCK,), dtype=tl.float32)
+        smooth_two = tl.zeros((BLOCK,), dtype=tl.float32)
+        for tap in tl.static_range(TAPS):
+            offset = row * columns + mirrored(column + (tap - TAPS // 2), columns)
+            smooth_one += tl.load(warped + offset) * WEIGHTS[tap]
+            smooth_two += tl.load(shown + offset) * WEIGHTS[tap]
+        tl.store(first_lines + place, smooth_one)
+        tl.store(second_lines + place, smooth_two)
+    tl.debug_barrier()
+
+    shared = tl.zeros((BLOCK,), dtype=tl.float32)
+    own = tl.zeros((BLOCK,), dtype=tl.float32)
+    other = tl.zeros((BLOCK,), dtype=tl.float32)
+    for begin in range(0, pixels, BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        inner = place < pixels
+        place = tl.minimum(place, pixels - 1)
+        row, column = place // columns, place % columns
+        smooth_one = tl.zeros((BLOCK,), dtype=tl.float32)
+        smooth_two = tl.zeros((BLOCK,), dtype=tl.float32)
+        for tap in tl.static_range(TAPS):
+            offset = mirrored(row + (tap - TAPS // 2), rows) * columns + column
+            smooth_one += tl.load(first_lines + offset) * WEIGHTS[tap]
+            smooth_two += tl.load(second_lines + offset) * WEIGHTS[tap]
+        x, y = _places(points, maps, index, place, rows, columns)
+        is_visible = inner & (tl.abs(x) <= limit_x) & (tl.abs(y) <= limit_y)
+        one = tl.where(is_visible, tl.load(warped + place) - smooth_one, 0.0)
+        two = tl.where(is_visible, tl.load(shown + place) - smooth_two, 0.0)
+        shared += one * two
+        own += one * one
+        other += two * two
+    # each of a few hundred terms in float32, their sum in float64
+    n_programs = tl.num_programs(0)
+    tl.store(sums + index, tl.sum(shared.to(tl.float64)).to(tl.float32))
+    tl.store(sums + n_programs + index, tl.sum(own.to(tl.float64)).to(tl.float32))
+    tl.store(sums + 2 * n_programs + index, tl.sum(other.to(tl.float64)).to(tl.float32))
 
 
 def sums_in_triton(
@@ -145,29 +145,16 @@ def sums_in_triton(
     """
     clean, corrupted, maps = clean.contiguous(), corrupted.contiguous(), maps.contiguous()
     count, (rows, columns) = len(maps), corrupted.shape[1:]
-    points = centers_of(rows, columns, size, corrupted.device)
     cell = size[1] / columns
-    # a margin of one cell, because interpolation near the edge reads beyond it
-    limits = size[1] / 2 - cell, size[0] / 2 - cell
-    blocks, n_maps = triton.cdiv(rows * columns, BLOCK), count // len(clean)
-    fits, products = (
-        torch.empty((count, blocks, sums), dtype=torch.float64, device=maps.device)
-        for sums in (5, 3)
-    )
-    # the moved clean images, then the corrupted ones, so that one kernel smooths all of them
-    images = clean.new_empty((2 * count, rows, columns))
-    _warp[count, blocks](
-        clean, corrupted, points, maps, images, fits, n_maps, rows, columns,
-        columns / size[1], rows / size[0], *limits, BLOCK=BLOCK,
-    )  # fmt: skip
-    _fill[count, blocks](
-        corrupted, points, maps, images, images[count:], fits, n_maps, rows, columns, blocks,
-        *limits, BLOCK=BLOCK, AT_ONCE=BLOCKS_AT_ONCE,
-    )  # fmt: skip
     weights = gaussian(sigma, min(rows, columns))
-    _sum_details[count, blocks](
-        images, smoothed_lines(images, sigma), points, maps, products, count, rows, columns,
-        *limits, WEIGHTS=weights, TAPS=len(weights), BLOCK=BLOCK,
+    images, lines = clean.new_empty((2, count, 2, rows, columns))
+    sums = clean.new_empty((3, count))
+    _sum_details[count,](
+        clean, corrupted, centers_of(rows, columns, size, corrupted.device), maps,
+        images, lines, sums, count // len(clean), rows, columns,
+        # a margin of one cell, because interpolation near the edge reads beyond it
+        columns / size[1], rows / size[0], size[1] / 2 - cell, size[0] / 2 - cell,
+        WEIGHTS=weights, TAPS=len(weights), BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
-    shared, own, other = products.sum(dim=1).to(torch.float32).unbind(dim=1)
+    shared, own, other = sums.unbind()
     return shared, own, other

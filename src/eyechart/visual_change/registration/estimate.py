@@ -23,7 +23,7 @@ STEPS, LAST_STEPS = 4, 3
 """
 
 SEARCHED_AT_ONCE, SEARCHED_IN_TRITON = 64, 256
-"""Number of images searched at once, because the search takes 22 MB for each, or 7 MB in Triton."""
+"""Number of images searched at once, because the search takes 22 MB for each, or 3 MB in Triton."""
 
 ENOUGH = 0.9
 """Agreement near the identity that makes a search superfluous."""

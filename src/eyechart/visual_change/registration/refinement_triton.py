@@ -1,7 +1,8 @@
-"""One Gauss–Newton step of `refinement` in two Triton kernels.
+"""Gauss–Newton steps of `refinement` in Triton.
 
-The first one sums the products of the normal equations over blocks of pixels, the second one adds
-the sums of all blocks in a fixed order, solves the equations in float64, and moves the map.
+A step sums the products of the normal equations over blocks of pixels, adds the sums of all blocks
+in a fixed order, solves the equations in float64, and moves the map. On small images one kernel
+does all steps, because the host would need longer to launch two kernels for each.
 """
 
 from functools import lru_cache
@@ -18,16 +19,25 @@ from eyechart.visual_change.registration.refinement import (
     TINY,
     centers_of,
 )
-from eyechart.visual_change.registration.warping_triton import loaded_map, sampled
+from eyechart.visual_change.registration.warping_triton import loaded_map, sampled_near
 
 SUMS = 41
 """Number of different products of two features, or of a feature and the corrupted image."""
 
-BLOCK = 256
-"""Number of pixels that one program, which is one warp, sums; more would not fit its registers."""
+PADDED = 64
+"""Number of these sums, filled up to a power of 2."""
 
-BLOCKS_AT_ONCE = 16
-"""Number of blocks whose sums are added at once."""
+BLOCK, BLOCK_OF_SMALL = 128, 256
+"""Number of pixels that one program, which is one warp, sums at once."""
+
+SMALL = 64 * 64
+"""Number of pixels up to which one program does all steps of a map."""
+
+BLOCKS_AT_ONCE = 8
+"""Number of blocks whose sums each warp adds at once."""
+
+WARPS = 4
+"""Number of warps that add the sums of large images."""
 
 MONOMIALS = {(0, 0): 0, (0, 1): 1, (0, 2): 2, (1, 1): 3, (1, 2): 4, (2, 2): 5}
 """Where the products of two of 1, x and y are in 1, x, y, x², xy, y²."""
@@ -50,19 +60,18 @@ def _store_six(sums, value, x, y):  # type: ignore[no-untyped-def]
     tl.store(sums + 5, tl.sum(value * y * y))
 
 
-@triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
-def _sum_products(  # type: ignore[no-untyped-def]
-    clean, corrupted, points, maps, sums, n_maps, rows, columns,
-    across, down, limit_x, limit_y, half, SUMS: tl.constexpr, BLOCK: tl.constexpr,
+@triton.jit  # type: ignore[untyped-decorator]
+def _sum_block(  # type: ignore[no-untyped-def]
+    clean, corrupted, points, maps, out, index, block, n_maps, rows, columns,
+    across, down, limit_x, limit_y, half, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sum the products of the normal equations over one block of pixels of an image.
 
     Maps of the same image follow each other, `n_maps` for each.
     """
-    index = tl.program_id(0).to(tl.int64)
     pixels = rows * columns
     start = index // n_maps * pixels
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    place = block * BLOCK + tl.arange(0, BLOCK)
     inner = place < pixels
     place = tl.minimum(place, pixels - 1)
     row, column = place // columns, place % columns
@@ -76,25 +85,26 @@ def _sum_products(  # type: ignore[no-untyped-def]
     upper = tl.load(points + pixels + tl.maximum(row - 1, 0) * columns)
     lower = tl.load(points + pixels + tl.minimum(row + 1, rows - 1) * columns)
 
+    # farther points have no weight: only visible ones and their neighbors are used
     image = clean + start
     clean_x = xx * x + xy * y + x_shift
     clean_y = yx * x + yy * y + y_shift
     is_visible = inner & (tl.abs(clean_x) <= limit_x) & (tl.abs(clean_y) <= limit_y)
     weight = is_visible.to(tl.float32)
-    warped = sampled(image, clean_x, clean_y, rows, columns, across, down) * weight
-    ahead = sampled(
+    warped = sampled_near(image, clean_x, clean_y, rows, columns, across, down) * weight
+    ahead = sampled_near(
         image, xx * right + xy * y + x_shift, yx * right + yy * y + y_shift,
         rows, columns, across, down,
     )  # fmt: skip
-    behind = sampled(
+    behind = sampled_near(
         image, xx * left + xy * y + x_shift, yx * left + yy * y + y_shift,
         rows, columns, across, down,
     )  # fmt: skip
-    below = sampled(
+    below = sampled_near(
         image, xx * x + xy * lower + x_shift, yx * x + yy * lower + y_shift,
         rows, columns, across, down,
     )  # fmt: skip
-    above = sampled(
+    above = sampled_near(
         image, xx * x + xy * upper + x_shift, yx * x + yy * upper + y_shift,
         rows, columns, across, down,
     )  # fmt: skip
@@ -104,7 +114,6 @@ def _sum_products(  # type: ignore[no-untyped-def]
     # scaled to −1 … 1, so that the normal equations are well conditioned
     x, y = x / half, y / half
 
-    out = sums + (index * tl.num_programs(1) + tl.program_id(1)) * SUMS
     _store_six(out, slope * slope, x, y)
     _store_six(out + 6, slope * drop, x, y)
     _store_six(out + 12, drop * drop, x, y)
@@ -127,27 +136,30 @@ def _chosen(values, index, INDEX: tl.constexpr):  # type: ignore[no-untyped-def]
     return tl.sum(tl.where(index == INDEX, values, 0.0))
 
 
-@triton.jit(do_not_specialize=["blocks"])  # type: ignore[untyped-decorator]
-def _move_map(  # type: ignore[no-untyped-def]
-    sums, entries, maps, targets, blocks, cell, half,
-    SUMS: tl.constexpr, RIDGE: tl.constexpr, TINY: tl.constexpr, MAX_STEP: tl.constexpr,
-    SLIGHT: tl.constexpr, AT_ONCE: tl.constexpr,
+@triton.jit  # type: ignore[untyped-decorator]
+def _solve(  # type: ignore[no-untyped-def]
+    source, totals, entries, old, new, blocks, cell, half,
+    SUMS: tl.constexpr, PADDED: tl.constexpr, RIDGE: tl.constexpr, TINY: tl.constexpr,
+    MAX_STEP: tl.constexpr, SLIGHT: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     """Solve the normal equations of one map and displace its points by the solution.
 
+    `totals`: room for PADDED sums over all blocks, in float64.
     `entries`: for each place in the 8 equations, with their right side in column 8, which of the
     sums it is. There are 16 columns, because a tile has a power of 2.
     """
-    index = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, PADDED)
+    total = tl.zeros((AT_ONCE, PADDED), dtype=tl.float64)
+    for start in range(0, blocks, AT_ONCE):
+        block = (start + tl.arange(0, AT_ONCE))[:, None]
+        is_used = (block < blocks) & (column < SUMS)[None, :]
+        total += tl.load(source + block * SUMS + column[None, :], mask=is_used, other=0.0)
+    tl.store(totals + column, tl.sum(total, axis=0))
+    # each thread reads sums that others have written
+    tl.debug_barrier()
     row, column = tl.arange(0, 8), tl.arange(0, 16)
     entry = tl.load(entries + row[:, None] * 16 + column[None, :])
-    source = sums + index * blocks * SUMS
-    total = tl.zeros((AT_ONCE, 8, 16), dtype=tl.float64)
-    for start in range(0, blocks, AT_ONCE):
-        block = (start + tl.arange(0, AT_ONCE))[:, None, None]
-        is_used = (block < blocks) & (entry >= 0)[None, :, :]
-        total += tl.load(source + block * SUMS + entry[None, :, :], mask=is_used, other=0.0)
-    system = tl.sum(total, axis=0)
+    system = tl.load(totals + entry, mask=entry >= 0, other=0.0)
     # a direction without structure is not moved along; gain and offset stay free
     is_moving = row[:, None] < 6
     ridge = tl.where(is_moving, system * RIDGE, 0.0) + TINY
@@ -183,7 +195,6 @@ def _move_map(  # type: ignore[no-untyped-def]
     down_x, down_y = down_x * shrink, 1 + down_y * shrink
 
     # map(x + M·x + m) = A·(I + M)·x + A·m + t
-    old, new = maps + index * 6, targets + index * 6
     for axis in tl.static_range(2):
         one = tl.load(old + 3 * axis)
         two = tl.load(old + 3 * axis + 1)
@@ -191,6 +202,59 @@ def _move_map(  # type: ignore[no-untyped-def]
         tl.store(new + 3 * axis, one * across_x + two * down_x)
         tl.store(new + 3 * axis + 1, one * across_y + two * down_y)
         tl.store(new + 3 * axis + 2, one * across + two * down + shift)
+
+
+@triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
+def _sum_products(  # type: ignore[no-untyped-def]
+    clean, corrupted, points, maps, sums, n_maps, rows, columns,
+    across, down, limit_x, limit_y, half, SUMS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Sum the products of the normal equations of one map over one block of pixels."""
+    index, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    _sum_block(
+        clean, corrupted, points, maps, sums + (index * tl.num_programs(1) + block) * SUMS,
+        index, block, n_maps, rows, columns, across, down, limit_x, limit_y, half, BLOCK,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["blocks"])  # type: ignore[untyped-decorator]
+def _move_map(  # type: ignore[no-untyped-def]
+    sums, totals, entries, maps, targets, blocks, cell, half,
+    SUMS: tl.constexpr, PADDED: tl.constexpr, RIDGE: tl.constexpr, TINY: tl.constexpr,
+    MAX_STEP: tl.constexpr, SLIGHT: tl.constexpr, AT_ONCE: tl.constexpr,
+):  # fmt: skip
+    """Solve the normal equations of one map and displace its points by the solution."""
+    index = tl.program_id(0).to(tl.int64)
+    _solve(
+        sums + index * blocks * SUMS, totals + index * PADDED, entries,
+        maps + index * 6, targets + index * 6, blocks, cell, half,
+        SUMS, PADDED, RIDGE, TINY, MAX_STEP, SLIGHT, AT_ONCE,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["n_maps", "rows", "columns", "blocks", "steps"])  # type: ignore[untyped-decorator]
+def _take_steps(  # type: ignore[no-untyped-def]
+    clean, corrupted, points, maps, sums, totals, entries,
+    n_maps, rows, columns, blocks, steps, across, down, limit_x, limit_y, cell, half,
+    SUMS: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, RIDGE: tl.constexpr,
+    TINY: tl.constexpr, MAX_STEP: tl.constexpr, SLIGHT: tl.constexpr, AT_ONCE: tl.constexpr,
+):  # fmt: skip
+    """Take all steps of one map, which is changed in place."""
+    index = tl.program_id(0).to(tl.int64)
+    first = sums + index * blocks * SUMS
+    for _ in range(steps):
+        for block in range(blocks):
+            _sum_block(
+                clean, corrupted, points, maps, first + block * SUMS, index, block,
+                n_maps, rows, columns, across, down, limit_x, limit_y, half, BLOCK,
+            )  # fmt: skip
+        # each thread reads sums, and then the map, that others have written
+        tl.debug_barrier()
+        _solve(
+            first, totals + index * PADDED, entries, maps + index * 6, maps + index * 6,
+            blocks, cell, half, SUMS, PADDED, RIDGE, TINY, MAX_STEP, SLIGHT, AT_ONCE,
+        )  # fmt: skip
+        tl.debug_barrier()
 
 
 @lru_cache(maxsize=8)
@@ -220,20 +284,38 @@ def refine_in_triton(
     clean, corrupted, maps = clean.contiguous(), corrupted.contiguous(), maps.contiguous()
     rows, columns = corrupted.shape[1:]
     points = centers_of(rows, columns, size, corrupted.device)
-    blocks = triton.cdiv(rows * columns, BLOCK)
+    is_small = rows * columns <= SMALL
+    block = BLOCK_OF_SMALL if is_small else BLOCK
+    blocks = triton.cdiv(rows * columns, block)
     sums = torch.empty((len(maps), blocks, SUMS), dtype=torch.float32, device=maps.device)
+    totals = torch.empty((len(maps), PADDED), dtype=torch.float64, device=maps.device)
     entries = _entries(maps.device)
     cell, half = size[1] / columns, max(size) / 2
+    n_maps = len(maps) // len(clean)
+    scales = (
+        columns / size[1], rows / size[0], size[1] / 2 - 2 * cell, size[0] / 2 - 2 * cell,
+    )  # fmt: skip
+    constants = {
+        "SUMS": SUMS, "PADDED": PADDED, "RIDGE": RIDGE, "TINY": TINY, "MAX_STEP": MAX_STEP,
+        "SLIGHT": SLIGHT,
+    }  # fmt: skip
+    if is_small:
+        maps = maps.clone()
+        _take_steps[len(maps),](
+            clean, corrupted, points, maps, sums, totals, entries,
+            n_maps, rows, columns, blocks, steps, *scales, cell, half,
+            BLOCK=block, AT_ONCE=BLOCKS_AT_ONCE, num_warps=1, **constants,
+        )  # fmt: skip
+        return maps
     for _ in range(steps):
         _sum_products[len(maps), blocks](
-            clean, corrupted, points, maps, sums, len(maps) // len(clean), rows, columns,
-            columns / size[1], rows / size[0], size[1] / 2 - 2 * cell, size[0] / 2 - 2 * cell, half,
-            SUMS=SUMS, BLOCK=BLOCK, num_warps=1,
+            clean, corrupted, points, maps, sums, n_maps, rows, columns, *scales, half,
+            SUMS=SUMS, BLOCK=block, num_warps=1,
         )  # fmt: skip
         refined = torch.empty_like(maps)
         _move_map[len(maps),](
-            sums, entries, maps, refined, blocks, cell, half, SUMS=SUMS,
-            RIDGE=RIDGE, TINY=TINY, MAX_STEP=MAX_STEP, SLIGHT=SLIGHT, AT_ONCE=BLOCKS_AT_ONCE,
+            sums, totals, entries, maps, refined, blocks, cell, half,
+            AT_ONCE=WARPS * BLOCKS_AT_ONCE, num_warps=WARPS, **constants,
         )  # fmt: skip
         maps = refined
     return maps

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from eyechart.core.devices import has_triton
 from eyechart.visual_change.registration.warping import (
@@ -38,6 +39,12 @@ rotation), and shears and stretches along the axes.
 
 MIN_OVERLAP = 0.05
 """Share of the corrupted image that must show the clean one."""
+
+FLAT = 0.1
+"""Range of gray levels within a cell below which it shows nothing of the clean image."""
+
+MIN_CELL = 4
+"""Pixels along a side of a cell from which on it is known whether it is flat."""
 
 Map = tuple[tuple[float, float], tuple[float, float]]
 
@@ -79,18 +86,58 @@ def thumbnail_size(size: tuple[int, int], magnification: float = 1.0) -> tuple[i
 
 
 def contrasts(small: Tensor) -> Tensor:
-    """Return band-passed images of roughly equal local contrast."""
+    """Return band-passed images (B, h, w) of roughly equal local contrast."""
     band = smoothed(small, 0.7) - smoothed(small, 3.0)
     local = smoothed(band.square(), 3.0)
-    overall = band.square().mean(dim=(1, 2), keepdim=True)
+    return _equalized(band, local, band.square().mean(dim=(1, 2), keepdim=True))
+
+
+def contrasts_of_part(small: Tensor, weight: Tensor) -> Tensor:
+    """Return `contrasts` of the cells whose weight (B, h, w) is 1, and 0 where it is 0.
+
+    Averages are over the former alone, so that the border between both is not an edge.
+    """
+    fine, coarse = (smoothed(weight, sigma).clamp_min(1e-3) for sigma in (0.7, 3.0))
+    seen = small * weight
+    band = (smoothed(seen, 0.7) / fine - smoothed(seen, 3.0) / coarse) * weight
+    local = smoothed(band.square(), 3.0) / coarse
+    count = weight.sum(dim=(1, 2), keepdim=True).clamp_min(1)
+    return _equalized(band, local, band.square().sum(dim=(1, 2), keepdim=True) / count)
+
+
+def _equalized(band: Tensor, local: Tensor, overall: Tensor) -> Tensor:
     # the added terms keep noise in flat areas from being raised to full contrast
     return band / (local + 0.1 * overall + 1e-3).sqrt()
+
+
+def shown_contrasts(small: Tensor, spread: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return the contrasts (B, h, w) of small copies of moved images, without their fill.
+
+    Args:
+        small: small copies of images of a size (height, width).
+        spread: range of gray levels within each of their cells.
+        size: height and width of the images.
+    """
+    # smaller cells may be flat by chance
+    if max(size) < MIN_CELL * SIDE:
+        return contrasts(small)
+    return contrasts_of_part(small, without_fill(spread))
+
+
+def without_fill(spread: Tensor) -> Tensor:
+    """Return 1 for cells (B, h, w) that show the clean image, and 0 where a moved one is filled.
+
+    A fill is flat, and its border would be the strongest edge of the image. Cells next to a flat
+    one are left out too, because the border passes through them.
+    """
+    is_flat = (spread < FLAT).to(spread.dtype)
+    return 1 - functional.max_pool2d(is_flat[:, None], 3, stride=1, padding=1)[:, 0]
 
 
 def describe_search(gray: Tensor) -> Tensor:
     """Return the Fourier transforms (B, N, PADDED, PADDED // 2 + 1) of all copies, conjugated.
 
-    With Triton, these are the copies themselves, (B, N, SIDE · SIDE).
+    With Triton, these are the copies themselves, (B, N, SIDE · SIDE), in float16.
     """
     if has_triton(gray.device):
         from eyechart.visual_change.registration.search_triton import describe_in_triton
@@ -166,12 +213,22 @@ def _best_shifts(spectra: Tensor, corrupted: Tensor) -> tuple[Tensor, Tensor]:
 
         return scores_in_triton(spectra, corrupted)
     size = (corrupted.shape[1], corrupted.shape[2])
-    small = contrasts(reduced(corrupted, *thumbnail_size(size)))
+    grid = thumbnail_size(size)
+    small = shown_contrasts(reduced(corrupted, *grid), _spread(corrupted, *grid), size)
     spectrum = torch.fft.rfft2(small, s=(PADDED, PADDED))
     correlation = torch.fft.irfft2(spectrum[:, None] * spectra, s=(PADDED, PADDED))
     scores = _near_shifts(correlation) * overlaps(size, corrupted.device)
     best, index = scores.flatten(2).max(dim=2)
     return best, index
+
+
+def _spread(images: Tensor, rows: int, columns: int) -> Tensor:
+    """Return the range of gray levels (B, rows, columns) within each cell of a grid."""
+    high, low = (
+        functional.adaptive_max_pool2d(one[:, None], (rows, columns))[:, 0]
+        for one in (images, -images)
+    )
+    return high + low
 
 
 def _near_shifts(correlation: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 Correlations with all near shifts are a product of matrices here, because its kernel keeps only the
 maximum over the shifts, while Fourier transforms would write all of them to memory several times.
+Copies are float16: scores of about 20 change by about 0.01, and the maps are refined afterwards.
 """
 
 from functools import lru_cache
@@ -18,9 +19,9 @@ from eyechart.visual_change.registration.search import (
     candidates,
     linear_maps,
     overlaps,
+    shown_contrasts,
     thumbnail_size,
 )
-from eyechart.visual_change.registration.warping import reduced
 from eyechart.visual_change.registration.warping_triton import gaussian, sampled
 
 BLOCK = 128
@@ -29,65 +30,62 @@ BLOCK = 128
 SHIFTS, WIDE = 2 * REACH + 1, SIDE + 2 * REACH
 """Number of shifts along an axis, and cells along a side of an image with room for all of them."""
 
-N_MAPS_AT_ONCE, N_SHIFTS_AT_ONCE, WARPS, STAGES = 128, 64, 8, 2
+N_MAPS_AT_ONCE, N_SHIFTS_AT_ONCE, WARPS, STAGES = 128, 64, 4, 3
 """Number of linear maps and shifts that one program correlates at once, its warps, and how many
-tiles it loads ahead. With fewer warps, the sums would not fit into their registers.
+tiles it loads ahead.
 """
-
-PRECISION = "tf32x3"
-"""How matrices are multiplied: on tensor cores, in three parts, which is as precise as float32."""
 
 
 @triton.jit(do_not_specialize=["count", "rows", "columns"])  # type: ignore[untyped-decorator]
-def _reduce(source, target, cells, count, rows, columns, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Average an image over cells, whose first and last rows and columns are in a table."""
+def _reduce(  # type: ignore[no-untyped-def]
+    source, target, spread, cells, count, rows, columns, SPREAD: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Average an image over cells, whose first and last rows and columns are in a table.
+
+    `spread`: where to write the range of gray levels within each cell, if SPREAD.
+    """
     image = tl.program_id(0).to(tl.int64)
     place = tl.minimum(tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), count - 1)
     top, bottom = tl.load(cells + place), tl.load(cells + count + place)
     left, right = tl.load(cells + 2 * count + place), tl.load(cells + 3 * count + place)
     corner = source + image * rows * columns + top * columns + left
     total = tl.zeros((BLOCK,), dtype=tl.float32)
+    high = tl.full((BLOCK,), float("-inf"), dtype=tl.float32)
+    low = tl.full((BLOCK,), float("inf"), dtype=tl.float32)
     for down in range(0, tl.max(bottom - top)):
         for across in tl.range(0, tl.max(right - left), loop_unroll_factor=4):
             is_inside = (top + down < bottom) & (left + across < right)
-            total += tl.load(corner + down * columns + across, mask=is_inside, other=0.0)
+            value = tl.load(corner + down * columns + across, mask=is_inside, other=0.0)
+            total += value
+            if SPREAD:
+                high = tl.maximum(high, tl.where(is_inside, value, float("-inf")))
+                low = tl.minimum(low, tl.where(is_inside, value, float("inf")))
     area = (bottom - top) * (right - left)
     tl.store(target + image * count + place, total / area.to(tl.float32))
+    if SPREAD:
+        tl.store(spread + image * count + place, high - low)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _filtered(tile, down, across, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Filter a tile along both axes, by matrices."""
-    lines = tl.dot(tile, across, input_precision=PRECISION)
-    return tl.dot(down, lines, input_precision=PRECISION)
+@triton.jit
+def _filtered(tile, down, across):  # type: ignore[no-untyped-def]
+    """Filter a tile along both axes, by matrices of float16; sums are float32."""
+    lines = tl.dot(tile.to(tl.float16), across)
+    return tl.dot(down, lines.to(tl.float16))
 
 
-@triton.jit(
-    do_not_specialize=[
-        "n_maps",
-        "cells",
-        "rows",
-        "columns",
-        "height",
-        "width",
-        "stride",
-        "line",
-        "first",
-    ]
-)  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["n_maps", "cells", "rows", "columns", "height", "width"])  # type: ignore[untyped-decorator]
 def _copy(  # type: ignore[no-untyped-def]
-    images, points, linear, origins, filters, target,
-    n_maps, cells, rows, columns, height, width, limit_x, limit_y, stride, line, first,
-    SIDE: tl.constexpr, PRECISION: tl.constexpr,
+    images, points, linear, origins, flips, filters, target,
+    n_maps, cells, rows, columns, height, width, limit_x, limit_y, SIDE: tl.constexpr,
 ):  # fmt: skip
     """Sample one small copy, turned and scaled by a linear map, and equalize its contrasts.
 
     `origins`: for each map, where the image that it reads begins, its rows, and its columns.
-    `stride`, `line`, `first`: cells of the target from copy to copy, from line to line, and before
-    the first one.
+    `flips`: for each program, the map that it samples, and which maps are the same copy rotated by
+    180°, with its columns, and with its rows in reverse order; −1 for none.
     """
-    index = tl.program_id(0).to(tl.int64)
-    image, place = index // n_maps, index % n_maps
+    image, source = tl.program_id(0).to(tl.int64), flips + tl.program_id(1) * 4
+    place = tl.load(source)
     # the copy may have fewer rows or columns than the tile; filters leave out the others
     row, column = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
     down, across = tl.minimum(row, rows - 1), tl.minimum(column, columns - 1)
@@ -98,36 +96,46 @@ def _copy(  # type: ignore[no-untyped-def]
     yx = tl.load(linear + place * 4 + 2).to(tl.float32)
     yy = tl.load(linear + place * 4 + 3).to(tl.float32)
     clean_x, clean_y = xx * x + xy * y, yx * x + yy * y
-    source = images + image * cells + tl.load(origins + place * 3)
+    reduced = images + image * cells + tl.load(origins + place * 3)
     high, wide = tl.load(origins + place * 3 + 1), tl.load(origins + place * 3 + 2)
     tile = sampled(
-        source, clean_x, clean_y, high, wide,
+        reduced, clean_x, clean_y, high, wide,
         wide.to(tl.float32) / width, high.to(tl.float32) / height,
     )  # fmt: skip
 
+    is_cell = (row < rows) & (column < columns)
+    # around 0, so that float16 is precise; the filters do not pass the mean anyway
+    mean = tl.sum(tl.sum(tl.where(is_cell, tile, 0.0), axis=1), axis=0) / (rows * columns)
+    tile = tl.where(is_cell, tile - mean, 0.0)
     entry = filters + row * SIDE + column
     fine_down, fine_across = tl.load(entry), tl.load(entry + SIDE * SIDE)
     coarse_down = tl.load(entry + 2 * SIDE * SIDE)
     coarse_across = tl.load(entry + 3 * SIDE * SIDE)
-    band = _filtered(tile, fine_down, fine_across, PRECISION)
-    band -= _filtered(tile, coarse_down, coarse_across, PRECISION)
+    band = _filtered(tile, fine_down, fine_across)
+    band -= _filtered(tile, coarse_down, coarse_across)
     energy = band * band
-    local = _filtered(energy, coarse_down, coarse_across, PRECISION)
+    local = _filtered(energy, coarse_down, coarse_across)
     overall = tl.sum(tl.sum(energy, axis=1), axis=0) / (rows * columns)
     # the added terms keep noise in flat areas from being raised to full contrast
     value = band / tl.sqrt(local + 0.1 * overall + 1e-3)
     # masked after the filters, which would see the border of the mask as an edge
-    is_visible = (tl.abs(clean_x) <= limit_x) & (tl.abs(clean_y) <= limit_y)
-    is_visible = is_visible & (row < rows) & (column < columns)
-    out = target + index * stride + first + row * line + column
-    tl.store(out, tl.where(is_visible, value, 0.0))
+    is_visible = is_cell & (tl.abs(clean_x) <= limit_x) & (tl.abs(clean_y) <= limit_y)
+    value = tl.where(is_visible, value, 0.0).to(tl.float16)
+    out = target + image * n_maps * (SIDE * SIDE)
+    for flip in tl.static_range(4):
+        copy = tl.load(source + flip)
+        down = rows - 1 - row if flip % 2 == 1 else row
+        across = columns - 1 - column if flip == 1 or flip == 2 else column
+        # cells beyond the copy are 0 and stay where they are
+        cell = tl.where(is_cell, down * SIDE + across, row * SIDE + column)
+        tl.store(out + copy * (SIDE * SIDE) + cell, value, mask=copy >= 0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _correlate(  # type: ignore[no-untyped-def]
     copies, images, overlaps, scores, places, n_maps,
     SIDE: tl.constexpr, WIDE: tl.constexpr, SHIFTS: tl.constexpr,
-    N_MAPS: tl.constexpr, N_SHIFTS: tl.constexpr, PRECISION: tl.constexpr,
+    N_MAPS: tl.constexpr, N_SHIFTS: tl.constexpr,
 ):  # fmt: skip
     """Correlate an image with some of its copies at all shifts, and keep each one's best shift."""
     image = tl.program_id(0).to(tl.int64)
@@ -147,7 +155,7 @@ def _correlate(  # type: ignore[no-untyped-def]
         for row in range(0, SIDE):
             one = tl.load(first_copy + row * SIDE + cells)
             two = tl.load(first_pixel + row * WIDE + pixels)
-            total = tl.dot(one, two, total, input_precision=PRECISION)
+            total = tl.dot(one, two, total)
         weight = overlaps + number[:, None] * (SHIFTS * SHIFTS) + shift[None, :]
         score = total * tl.load(weight)
         highest = tl.max(score, axis=1)
@@ -164,14 +172,18 @@ def describe_in_triton(gray: Tensor) -> Tensor:
     """Return small copies (B, N, SIDE · SIDE) of gray images (B, H, W), by all linear maps."""
     size = (gray.shape[1], gray.shape[2])
     cells, origins = _cells(size, gray.device)
-    count = cells.shape[1]
-    small = gray.new_empty((len(gray), count))
-    _reduce[len(gray), triton.cdiv(count, BLOCK)](
-        gray.contiguous(), small, cells, count, *size, BLOCK=BLOCK
-    )
+    small, _ = _reduced(gray, cells, has_spread=False)
+    rows, columns = thumbnail_size(size)
     linear = linear_maps(gray.device)
-    copies = gray.new_empty((len(gray), len(linear), SIDE * SIDE))
-    _make_copies(small, linear, origins, size, copies, (SIDE * SIDE, SIDE, 0))
+    shape = (len(gray), len(linear), SIDE * SIDE)
+    copies = torch.empty(shape, dtype=torch.float16, device=gray.device)
+    flips = _flips(gray.device)
+    _copy[len(gray), len(flips)](
+        small, centers_of(rows, columns, size, gray.device), linear, origins, flips,
+        _filters(rows, columns, gray.device), copies,
+        len(linear), cells.shape[1], rows, columns, *size, size[1] / 2, size[0] / 2,
+        SIDE=SIDE, num_warps=2,
+    )  # fmt: skip
     return copies
 
 
@@ -181,35 +193,34 @@ def scores_in_triton(copies: Tensor, corrupted: Tensor) -> tuple[Tensor, Tensor]
     Shifts from −REACH to REACH are counted line by line, as in `search`.
     """
     size, device = (corrupted.shape[1], corrupted.shape[2]), corrupted.device
-    rows, columns = thumbnail_size(size)
-    small = reduced(corrupted, rows, columns).contiguous()
-    linear, origins = _identity(rows, columns, device)
+    grid = thumbnail_size(size)
+    cells = _reduced(corrupted, _grid_cells(size, grid, device), has_spread=True)
+    small, spread = (values.reshape(-1, *grid) for values in cells)
+    small = shown_contrasts(small, spread, size).to(torch.float16)
     # zeros around the image, so that every shift reads from it
-    images = corrupted.new_zeros((len(corrupted), WIDE, WIDE))
-    _make_copies(small, linear, origins, size, images, (WIDE * WIDE, WIDE, REACH * WIDE + REACH))
+    images = small.new_zeros((len(corrupted), WIDE, WIDE))
+    images[:, REACH : REACH + grid[0], REACH : REACH + grid[1]] = small
     count = copies.shape[1]
     scores = torch.empty((len(images), count), dtype=torch.float32, device=device)
     places = torch.empty((len(images), count), dtype=torch.int64, device=device)
     _correlate[len(images), triton.cdiv(count, N_MAPS_AT_ONCE)](
         copies.contiguous(), images, overlaps(size, device).contiguous(), scores, places, count,
         SIDE=SIDE, WIDE=WIDE, SHIFTS=SHIFTS, N_MAPS=N_MAPS_AT_ONCE, N_SHIFTS=N_SHIFTS_AT_ONCE,
-        PRECISION=PRECISION, num_warps=WARPS, num_stages=STAGES,
+        num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     return scores, places
 
 
-def _make_copies(
-    small: Tensor, linear: Tensor, origins: Tensor, size: tuple[int, int], target: Tensor,
-    layout: tuple[int, int, int],
-) -> None:  # fmt: skip
-    """Write the copies by all linear maps of all reduced images into `target`."""
-    rows, columns = thumbnail_size(size)
-    _copy[len(small) * len(linear),](
-        small, centers_of(rows, columns, size, small.device), linear, origins,
-        _filters(rows, columns, small.device), target,
-        len(linear), small[0].numel(), rows, columns, *size, size[1] / 2, size[0] / 2, *layout,
-        SIDE=SIDE, PRECISION=PRECISION, num_warps=2,
+def _reduced(images: Tensor, cells: Tensor, *, has_spread: bool) -> tuple[Tensor, Tensor]:
+    """Return the means and, on request, ranges of images (B, H, W) over cells, (B, cells)."""
+    count = cells.shape[1]
+    means = images.new_empty((len(images), count))
+    spread = torch.empty_like(means) if has_spread else means
+    _reduce[len(images), triton.cdiv(count, BLOCK)](
+        images.contiguous(), means, spread, cells, count, *images.shape[1:],
+        SPREAD=has_spread, BLOCK=BLOCK,
     )  # fmt: skip
+    return means, spread
 
 
 @lru_cache(maxsize=8)
@@ -224,13 +235,37 @@ def _cells(size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]
     for magnification, linear in candidates().items():
         # no finer than the image itself
         grid = thumbnail_size(size, min(magnification, max(size) / SIDE))
-        (top, bottom), (left, right) = (_bounds(*one) for one in zip(size, grid, strict=True))
-        edges = [one.repeat_interleave(grid[1]) for one in (top, bottom)]
-        parts.append(torch.stack(edges + [one.repeat(grid[0]) for one in (left, right)]))
+        parts.append(_grid_cells(size, grid, device))
         origins += [(first, *grid)] * len(linear)
         first += grid[0] * grid[1]
-    table = torch.tensor(origins, dtype=torch.int32)
-    return torch.cat(parts, dim=1).to(device), table.to(device)
+    return torch.cat(parts, dim=1), torch.tensor(origins, dtype=torch.int32).to(device)
+
+
+@lru_cache(maxsize=64)
+def _grid_cells(size: tuple[int, int], grid: tuple[int, int], device: torch.device) -> Tensor:
+    """Return where the cells of a grid over an image begin and end, as in `_cells`."""
+    (top, bottom), (left, right) = (_bounds(*one) for one in zip(size, grid, strict=True))
+    edges = [one.repeat_interleave(grid[1]) for one in (top, bottom)]
+    return torch.stack(edges + [one.repeat(grid[0]) for one in (left, right)]).to(device)
+
+
+@lru_cache(maxsize=8)
+def _flips(device: torch.device) -> Tensor:
+    """Return which maps are sampled, and which ones are flips of the same copy, as in `_copy`.
+
+    A rotation by 180° and a mirror only change the order of cells, so that most copies are flips of
+    others.
+    """
+    linear = linear_maps(torch.device("cpu"))
+    turns = linear.new_tensor([[1, 1], [-1, -1], [-1, 1], [1, -1]])
+    table, is_missing = [], torch.ones(len(linear), dtype=torch.bool)
+    for one in linear:
+        flipped = (linear[None] - (one * turns[:, None])[:, None]).abs().amax(dim=(2, 3)) < 1e-9
+        flipped &= is_missing
+        if flipped[0].any():
+            table.append([row.nonzero()[0].item() if row.any() else -1 for row in flipped])
+            is_missing &= ~flipped.any(dim=0)
+    return torch.tensor(table, dtype=torch.int32).to(device)
 
 
 def _bounds(side: int, count: int) -> tuple[Tensor, Tensor]:
@@ -240,20 +275,13 @@ def _bounds(side: int, count: int) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(maxsize=8)
-def _identity(rows: int, columns: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the linear map (1, 2, 2) that moves nothing, and its entry in a table of origins."""
-    origin = torch.tensor([[0, rows, columns]], dtype=torch.int32)
-    return torch.eye(2, dtype=torch.float64, device=device)[None], origin.to(device)
-
-
-@lru_cache(maxsize=8)
 def _filters(rows: int, columns: int, device: torch.device) -> Tensor:
     """Return the filters of `contrasts` as matrices (4, SIDE, SIDE): down and across, by sigma."""
     matrices = []
     for sigma in (0.7, 3.0):
         weights = gaussian(sigma, min(rows, columns))
         matrices += [_matrix(weights, rows), _matrix(weights, columns).T]
-    return torch.stack(matrices).contiguous().to(device)
+    return torch.stack(matrices).contiguous().to(device, torch.float16)
 
 
 def _matrix(weights: tuple[float, ...], side: int) -> Tensor:

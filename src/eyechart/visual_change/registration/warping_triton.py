@@ -36,10 +36,32 @@ def reflected(position, side):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def reflected_once(position, side):  # type: ignore[no-untyped-def]
+    """Reflect a position that is less than one side beyond the edge; the division takes long."""
+    distance = tl.abs(position + 0.5)
+    inner = tl.where(distance >= side, side - (distance - side), distance) - 0.5
+    return tl.minimum(tl.maximum(inner, 0.0), side - 1.0)
+
+
+@triton.jit
 def sampled(image, x, y, rows, columns, across, down):  # type: ignore[no-untyped-def]
     """Interpolate an image at points in px from its center; `across`, `down`: cells per px."""
     column = reflected(x * across + (columns - 1) * 0.5, columns)
     row = reflected(y * down + (rows - 1) * 0.5, rows)
+    return interpolated(image, column, row, rows, columns)
+
+
+@triton.jit
+def sampled_near(image, x, y, rows, columns, across, down):  # type: ignore[no-untyped-def]
+    """Interpolate as `sampled`, at points that are less than one side beyond the edge."""
+    column = reflected_once(x * across + (columns - 1) * 0.5, columns)
+    row = reflected_once(y * down + (rows - 1) * 0.5, rows)
+    return interpolated(image, column, row, rows, columns)
+
+
+@triton.jit
+def interpolated(image, column, row, rows, columns):  # type: ignore[no-untyped-def]
+    """Interpolate an image at positions in cells from its first one."""
     left, top = tl.floor(column), tl.floor(row)
     right_share, lower_share = column - left, row - top
     first, upper = left.to(tl.int32), top.to(tl.int32)
