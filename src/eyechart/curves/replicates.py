@@ -144,12 +144,12 @@ def _resample_whole(units: _Units, cell: IntArray, n_bins: int) -> tuple[FloatAr
     totals = counts.sum(axis=1)
     counts[:, :n_bins] += counts[:, n_bins:]
     ends = np.zeros((2, n_bootstrap))
-    # the size of a block determines how sums are rounded that are not whole
+    # the size of a block determines how sums are rounded that are not exact
     n_rows = max(MIN_BLOCK, min(MAX_BLOCK, CACHED_WEIGHTS // n_units))
     for side, sums in enumerate(units.anchor_sums):
         if sums is None:
             continue
-        if are_exact(sums):
+        if are_exact(sums, n_units):
             ends[side] = resample_sums(sums[:, None], n_bootstrap, seed)[:, 0]
         else:
             for part, drawn in weight_blocks(n_units, n_bootstrap, seed, n_rows):
