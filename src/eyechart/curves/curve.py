@@ -27,7 +27,7 @@ from eyechart.curves.pieces import stacked, values_at
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_bootstrap
 from eyechart.stats.estimate import make_estimate
-from eyechart.stats.intervals import CONFIDENCE, check_level, percentile_interval
+from eyechart.stats.intervals import CONFIDENCE, percentile_interval, percentiles_of
 
 FEWEST_BINS = 2
 
@@ -169,10 +169,9 @@ class Curve:
         self, delta_v: ArrayLike, levels: Sequence[float]
     ) -> list[tuple[FloatArray, FloatArray]]:
         """Return the bands of several levels, which sort the values of the replicates only once."""
-        tails = [50 * (1 - check_level(level)) for level in levels]
         values = values_at(self.refits, visual_changes(delta_v))
         # Pointwise bands do not hold for the whole curve at once; verdicts use a simultaneous test.
-        ends = np.percentile(values, [end for tail in tails for end in (tail, 100 - tail)], axis=-1)
+        ends = np.percentile(values, percentiles_of(levels), axis=-1)
         return list(zip(ends[::2], ends[1::2], strict=True))
 
     @cached_property

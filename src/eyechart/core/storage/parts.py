@@ -131,12 +131,14 @@ class Parts:
             raise UsageError(f"{self.folder} has no rows of {name}.")
         tables = [read_parquet(path, columns) for path in paths]
         table = pa.concat_tables(tables)
-        # a run killed during `merge` leaves rows in the merged file and in parts: keep the first
-        file = np.repeat(np.arange(len(tables)), [len(part) for part in tables])
-        _, first, row = np.unique(table[ROW].to_numpy(), return_index=True, return_inverse=True)
-        is_first = file == file[first][row]
-        if not is_first.all():
-            table = table.filter(pa.array(is_first))
+        if len(tables) > 1:
+            # a run killed during `merge` leaves rows in the merged file and in parts: keep the
+            # first
+            file = np.repeat(np.arange(len(tables)), [len(part) for part in tables])
+            _, first, row = np.unique(table[ROW].to_numpy(), return_index=True, return_inverse=True)
+            is_first = file == file[first][row]
+            if not is_first.all():
+                table = table.filter(pa.array(is_first))
         if only is not None:
             table = table.filter(pc.equal(table[only[0]], only[1]))
         return table.sort_by(ROW)
