@@ -11,7 +11,7 @@ from hashlib import blake2b
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.arrays import FloatArray, IntArray, places_in
 from eyechart.curves.bins import Bins, bin_index
 from eyechart.curves.curve_samples import CurveSamples, Names
 from eyechart.stats.bootstrap import (
@@ -95,7 +95,7 @@ def resample_bins(
         unit, n_units = np.arange(n_samples), n_samples
     else:
         # all clusters of the run are drawn, also those without a sample of this corruption
-        unit, n_units = np.searchsorted(samples.names, samples.clusters), len(samples.names)
+        unit, n_units = places_in(samples.names, samples.clusters), len(samples.names)
     weights = np.ones(n_samples) if samples.weights is None else samples.weights
     sizes: FloatArray = np.bincount(unit, weights, n_units).astype(np.float64)
     anchor_sums: list[FloatArray | None] = [

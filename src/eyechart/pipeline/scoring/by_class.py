@@ -34,13 +34,14 @@ def count_by_image(predictions: Predictions) -> ImageTotals | None:
     labeled = predictions.take(predictions.label != NONE)
     if not len(labeled):
         return None
-    images, index, counts = np.unique(labeled.image, return_inverse=True, return_counts=True)
+    counts, n_correct = np.bincount(labeled.image), np.bincount(labeled.image, labeled.correct)
+    images = np.flatnonzero(counts)
     assert labeled.prediction is not None
     missed = labeled.correct == 0
     return ImageTotals(
         images=images,
-        counts=counts,
-        n_correct=np.bincount(index, labeled.correct).astype(np.float64),
+        counts=counts[images],
+        n_correct=n_correct[images],
         wrong=np.stack([labeled.label[missed], labeled.prediction[missed]]),
     )
 
