@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array
 
 from eyechart.core.arrays import FloatArray, IntArray, places_in
 from eyechart.curves.bins import Bins, bin_index
@@ -165,11 +165,10 @@ def _resample_weighted(
     n_units, n_bootstrap, seed = len(units.sizes), units.n_bootstrap, units.seed
     values = np.concatenate([weights, hits * weights])
     place = (np.tile(units.unit, 2), np.r_[bin_of, bin_of + n_bins])
-    cells = csr_matrix((values, place), shape=(n_units, 2 * n_bins)).T.tocsr()
-    counts = np.empty((n_bootstrap, 2 * n_bins))
+    cells = csr_array((values, place), shape=(n_units, 2 * n_bins))
+    counts = resample_sums(cells, n_bootstrap, seed)
     ends = np.empty((2, n_bootstrap))
     for part, drawn in weight_blocks(n_units, n_bootstrap, seed):
-        counts[part] = (cells @ drawn.T).T
         for side, sums in enumerate(units.anchor_sums):
             if sums is not None:
                 # a replicate may draw only clusters without samples here

@@ -6,7 +6,7 @@ same units and seed are resampled identically, because all resampling is done he
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from math import frexp, isfinite
 from threading import Lock
 
@@ -178,8 +178,9 @@ def resample_cells(
     """
     n_units, n_cells = shape
     sums = np.empty((n_cells, n_bootstrap))
-    ends = np.cumsum(np.bincount(cell, minlength=n_cells))
-    units_by_cell = np.split(unit[np.argsort(cell, kind="stable")], ends[:-1])
+    ends = np.cumsum(np.bincount(cell, minlength=n_cells)).tolist()
+    sorted_units = unit[np.argsort(cell, kind="stable")]
+    units_by_cell = [sorted_units[slice(*part)] for part in pairwise([0, *ends])]
     for part, weights in _blocks_by_unit(n_units, n_bootstrap, seed):
         for number, members in enumerate(units_by_cell):
             sums[number, part] = _sum_rows(weights, members)
@@ -203,14 +204,19 @@ def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) 
                [4.]])
     """
     n_units, n_columns = values.shape
-    is_sparse = isinstance(values, csr_array)
-    if are_exact(values.data if is_sparse else values, n_units):
+    if are_exact(values.data if isinstance(values, csr_array) else values, n_units):
         return _exact_sums(values, n_bootstrap, seed)
     sums = np.empty((n_bootstrap, n_columns))
+    if not isinstance(values, csr_array):
+        for part, weights in weight_blocks(n_units, n_bootstrap, seed):
+            sums[part] = (values.T @ weights.T).T
+        return sums
     # a sparse matrix must be the left factor, so both sides are transposed
-    columns = values.T.tocsr() if is_sparse else values.T
-    for part, weights in weight_blocks(n_units, n_bootstrap, seed):
-        sums[part] = (columns @ weights.T).T
+    columns = values.T.tocsr()
+    for part, counts in _blocks_by_unit(n_units, n_bootstrap, seed):
+        for start in range(0, counts.shape[1], MAX_BLOCK):
+            block = counts[:, start : start + MAX_BLOCK].astype(np.float64)
+            sums[part][start : start + MAX_BLOCK] = (columns @ block).T
     return sums
 
 
@@ -221,9 +227,9 @@ def _exact_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) ->
     # the units that contribute to each column, and their contributions
     if isinstance(values, csr_array):
         by_column = values.tocsc()
-        ends = by_column.indptr[1:-1]
-        members = np.split(by_column.indices, ends)
-        contributions = np.split(by_column.data, ends)
+        parts = [slice(*ends) for ends in pairwise(by_column.indptr.tolist())]
+        members = [by_column.indices[part] for part in parts]
+        contributions = [by_column.data[part] for part in parts]
     else:
         members = [np.flatnonzero(column) for column in values.T]
         contributions = [
