@@ -17,7 +17,7 @@ def places_in(names: NDArray[np.generic], values: NDArray[np.generic]) -> IntArr
         [2, 0]
     """
     # The images of most runs are numbered from 0 on, so that their numbers are their places.
-    if values.dtype.kind == names.dtype.kind == "i" and len(names):
-        if names[0] == 0 and names[-1] == len(names) - 1:
-            return values.astype(np.int64, copy=False)
+    are_numbers = values.dtype.kind == names.dtype.kind == "i"
+    if are_numbers and len(names) and names[0] == 0 and names[-1] == len(names) - 1:
+        return values.astype(np.int64, copy=False)
     return np.searchsorted(names, values)

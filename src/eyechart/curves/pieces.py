@@ -39,7 +39,7 @@ def values_at(pieces: PPoly, places: FloatArray) -> FloatArray:
     else:
         piece = np.clip(np.searchsorted(pieces.x, places, side="right") - 1, 0, len(pieces.x) - 2)
         coefficients, start = powers[:, piece], pieces.x[piece]
-    along = (places - start).reshape(*np.shape(places), *[1] * (pieces.c.ndim - 2))
+    along = np.reshape(places - start, (*np.shape(places), *[1] * (pieces.c.ndim - 2)))
     # adding 0 turns −0 into 0, as evaluating a piecewise polynomial does
     values = coefficients[0] + np.zeros_like(along)
     raised = along

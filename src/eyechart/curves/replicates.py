@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from threading import Lock
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -23,6 +24,8 @@ from eyechart.stats.bootstrap import (
     resample_sums,
     weight_blocks,
 )
+
+_DIGESTING = Lock()
 
 MIN_BLOCK = 10
 """Minimum number of replicates that are counted together."""
@@ -62,7 +65,9 @@ def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
     """Return the key that determines the bootstrap weights, for clusters with these names."""
     if names is None:
         return Draws(seed, n_bootstrap, None)
-    return Draws(seed, n_bootstrap, _digest(names.dtype.str, names.tobytes()))
+    # One thread computes the digest, which all of them need.
+    with _DIGESTING:
+        return Draws(seed, n_bootstrap, _digest(names.dtype.str, names.tobytes()))
 
 
 # Cached, because all curves of a run have the same clusters.

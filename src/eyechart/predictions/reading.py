@@ -132,9 +132,7 @@ class PredictionReader:
         gone = {damaged.name for damaged in self.left_out}
         return [name for name in self.labels if name not in gone]
 
-    def outcomes(
-        self, model: str, corruption: str, *, only_labeled: bool = False
-    ) -> Predictions:
+    def outcomes(self, model: str, corruption: str, *, only_labeled: bool = False) -> Predictions:
         """Return a model's predictions on a corruption, compared with its clean predictions.
 
         `only_labeled`: whether to leave out samples without a label.

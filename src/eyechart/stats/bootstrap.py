@@ -213,10 +213,11 @@ def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) 
         return sums
     # a sparse matrix must be the left factor, so both sides are transposed
     columns = values.T.tocsr()
+    size = max(MAX_BLOCK, 4 * CACHED_WEIGHTS // n_units)
     for part, counts in _blocks_by_unit(n_units, n_bootstrap, seed):
-        for start in range(0, counts.shape[1], MAX_BLOCK):
-            block = counts[:, start : start + MAX_BLOCK].astype(np.float64)
-            sums[part][start : start + MAX_BLOCK] = (columns @ block).T
+        for start in range(0, counts.shape[1], size):
+            block = counts[:, start : start + size].astype(np.float64)
+            sums[part][start : start + size] = (columns @ block).T
     return sums
 
 
@@ -227,14 +228,13 @@ def _exact_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) ->
     # the units that contribute to each column, and their contributions
     if isinstance(values, csr_array):
         by_column = values.tocsc()
+        by_column.sum_duplicates()
         parts = [slice(*ends) for ends in pairwise(by_column.indptr.tolist())]
         members = [by_column.indices[part] for part in parts]
         contributions = [by_column.data[part] for part in parts]
     else:
         members = [np.flatnonzero(column) for column in values.T]
-        contributions = [
-            column[units] for column, units in zip(values.T, members, strict=True)
-        ]
+        contributions = [column[units] for column, units in zip(values.T, members, strict=True)]
     for part, weights in _blocks_by_unit(n_units, n_bootstrap, seed):
         for number, (units, given) in enumerate(zip(members, contributions, strict=True)):
             sums[number, part] = _sum_products(weights, units, given)
@@ -251,7 +251,7 @@ def _sum_products(
         # a replicate contains as many units as there are
         if len(units) == len(weights):
             return float(len(units) * values[0])
-        return values[0] * _sum_rows(weights, units)
+        return np.asarray(values[0] * _sum_rows(weights, units))
     sums = np.zeros(weights.shape[1])
     for part in _cached_parts(len(units), weights.shape[1], len(units)):
         sums += values[part] @ weights.take(units[part], axis=0).astype(np.float64)

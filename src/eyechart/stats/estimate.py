@@ -226,9 +226,7 @@ def make_estimate(
     return Estimate.of(value, intervals[0], intervals[1], replicates)
 
 
-def make_estimates(
-    values: FloatArray, replicates: FloatArray, n_units: IntArray
-) -> list[Estimate]:
+def make_estimates(values: FloatArray, replicates: FloatArray, n_units: IntArray) -> list[Estimate]:
     """Return many proportions with their intervals: those of `make_estimate`, but faster.
 
     Args:

@@ -41,7 +41,7 @@ def count_by_image(predictions: Predictions) -> ImageTotals | None:
     return ImageTotals(
         images=images,
         counts=counts[images],
-        n_correct=n_correct[images],
+        n_correct=n_correct[images].astype(np.float64),
         wrong=np.stack([labeled.label[missed], labeled.prediction[missed]]),
     )
 
@@ -123,8 +123,9 @@ class ByClass:
     def _clean_rates(self, class_index: IntArray, classes: int) -> FloatArray:
         """Return the accuracy of every class on clean images; NaN if it is unknown."""
         known = ~np.isnan(self.clean.correct)
-        right = np.bincount(class_index[known], self.clean.correct[known], classes)
-        return ratio(right, np.bincount(class_index[known], minlength=classes))
+        index, right = class_index[known], self.clean.correct[known]
+        sums = (np.bincount(index, right, classes), np.bincount(index, minlength=classes))
+        return ratio(*(of_class.astype(np.float64) for of_class in sums))
 
     def _replicates(
         self, counts: FloatArray, hits: FloatArray, class_index: IntArray, classes: int

@@ -100,7 +100,7 @@ class SpaceScorer:
         references = self._humans[0]
         results = SpaceResults(
             n_images=len(clean),
-            classes=np.count_nonzero(np.bincount(labels)),
+            classes=int(np.count_nonzero(np.bincount(labels))),
             left_out=int((self.space.labels == NONE).sum()) if self._is_in_categories else 0,
             verdict=verdict,
             clean_accuracy=self._clean_accuracy(),
