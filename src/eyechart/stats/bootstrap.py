@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from math import frexp, isfinite
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,9 @@ MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
 MAX_KEPT = 256_000_000
 """Maximum number of weights that are kept for the next score of the same units (256 MB, and as much
 again ordered by unit)."""
+
+MAX_SMALL = 1_000_000
+"""Maximum number of weights that are drawn so fast that threads need not wait for each other."""
 
 CACHED_WEIGHTS = 500_000
 """Number of weights of a block that fits into a core's cache (0.5 MB as bytes, 4 MB as floats)."""
@@ -109,51 +113,57 @@ def weight_blocks(
     # replicates are drawn in order, so the size of a block does not change them
     rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
     drawn = draw_weights(n_units, seed)
-    kept = _kept_counts(n_units, n_bootstrap, seed)
+    kept = _kept_weights(n_units, n_bootstrap, seed)
     for start in range(0, n_bootstrap, rows):
         part = slice(start, min(start + rows, n_bootstrap))
         if kept is None:
             yield part, np.stack(list(islice(drawn, part.stop - start)))
         else:
-            yield part, kept[part].astype(np.float64)
+            yield part, kept.by_replicate[part].astype(np.float64)
 
 
-def _kept_counts(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8] | None:
-    """Return the weights of all replicates, (n_bootstrap, n_units); None if they are too many."""
-    if n_units * n_bootstrap > MAX_KEPT:
+class _Kept(NamedTuple):
+    """The weights of all replicates as bytes: one row per replicate, and one row per unit."""
+
+    by_replicate: NDArray[np.uint8]
+    by_unit: NDArray[np.uint8]
+
+
+def _kept_weights(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept | None:
+    """Return the weights of all replicates; None if they are too many."""
+    number = n_units * n_bootstrap
+    if number > MAX_KEPT:
         return None
+    if number <= MAX_SMALL:
+        return _draw_small(n_units, n_bootstrap, seed)
     # All scores of a run resample the same images: one thread draws, the others wait for it.
     with _DRAWING:
-        return _draw_counts(n_units, n_bootstrap, seed)
+        return _draw_large(n_units, n_bootstrap, seed)
 
 
-@lru_cache(maxsize=2)
-def _draw_counts(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8]:
-    """Return the weights of all replicates, (n_bootstrap, n_units), in an eighth of the memory."""
+def _draw_kept(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
     # One byte is enough for a weight.
     counts = np.empty((n_bootstrap, n_units), dtype=np.uint8)
     for row, weights in zip(counts, _draw(n_units, seed), strict=False):
         row[:] = weights
-    return counts
+    return _Kept(counts, np.ascontiguousarray(counts.T))
 
 
-@lru_cache(maxsize=2)
-def _counts_by_unit(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8]:
-    """Return the weights of all replicates, (n_units, n_bootstrap)."""
-    return np.ascontiguousarray(_draw_counts(n_units, n_bootstrap, seed).T)
+# Few units, such as participants, must not replace the images, which take longer to draw.
+_draw_small = lru_cache(maxsize=16)(_draw_kept)
+_draw_large = lru_cache(maxsize=2)(_draw_kept)
 
 
 def _blocks_by_unit(
     n_units: int, n_bootstrap: int, seed: Seed
 ) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
     """Yield the weights with one row per unit, (n_units, rows); all in one block if kept."""
-    if n_units * n_bootstrap <= MAX_KEPT:
-        with _DRAWING:
-            kept = _counts_by_unit(n_units, n_bootstrap, seed)
-        yield slice(0, n_bootstrap), kept
-    else:
-        for part, weights in weight_blocks(n_units, n_bootstrap, seed):
-            yield part, np.ascontiguousarray(weights.T, dtype=np.uint8)
+    kept = _kept_weights(n_units, n_bootstrap, seed)
+    if kept is not None:
+        yield slice(0, n_bootstrap), kept.by_unit
+        return
+    for part, weights in weight_blocks(n_units, n_bootstrap, seed):
+        yield part, np.ascontiguousarray(weights.T, dtype=np.uint8)
 
 
 def resample_cells(
