@@ -214,28 +214,24 @@ def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) 
                [4.]])
     """
     n_units, n_columns = values.shape
-    if are_exact(values.data if isinstance(values, csr_array) else values, n_units):
-        return _exact_sums(values, n_bootstrap, seed)
+    is_exact = are_exact(values.data if isinstance(values, csr_array) else values, n_units)
+    if is_exact or isinstance(values, csr_array):
+        return _sums_by_column(values, n_bootstrap, seed, is_exact)
     sums = np.empty((n_bootstrap, n_columns))
-    if not isinstance(values, csr_array):
-        for part, weights in weight_blocks(n_units, n_bootstrap, seed):
-            sums[part] = (values.T @ weights.T).T
-        return sums
-    # a sparse matrix must be the left factor, so both sides are transposed
-    columns = values.T.tocsr()
-    size = max(MAX_BLOCK, 4 * CACHED_WEIGHTS // n_units)
-    for part, counts in _blocks_by_unit(n_units, n_bootstrap, seed):
-        for start in range(0, counts.shape[1], size):
-            block = counts[:, start : start + size].astype(np.float64)
-            sums[part][start : start + size] = (columns @ block).T
+    for part, weights in weight_blocks(n_units, n_bootstrap, seed):
+        sums[part] = (values.T @ weights.T).T
     return sums
 
 
-def _exact_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) -> FloatArray:
-    """Return the sums of `resample_sums`, for values whose sums do not depend on their order."""
+def _sums_by_column(
+    values: FloatArray | csr_array, n_bootstrap: int, seed: Seed, is_exact: bool
+) -> FloatArray:
+    """Return the sums of `resample_sums`, over the units that contribute to each column.
+
+    `is_exact`: whether the sums are the same in any order; otherwise they are taken in order.
+    """
     n_units, n_columns = values.shape
     sums = np.empty((n_columns, n_bootstrap))
-    # the units that contribute to each column, and their contributions
     if isinstance(values, csr_array):
         by_column = values.tocsc()
         by_column.sum_duplicates()
@@ -245,26 +241,36 @@ def _exact_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) ->
     else:
         members = [np.flatnonzero(column) for column in values.T]
         contributions = [column[units] for column, units in zip(values.T, members, strict=True)]
+    add = _sum_products if is_exact else _sum_in_order
     for part, weights in _blocks_by_unit(n_units, n_bootstrap, seed):
         for number, (units, given) in enumerate(zip(members, contributions, strict=True)):
-            sums[number, part] = _sum_products(weights, units, given)
+            sums[number, part] = add(weights, units, given)
     return np.ascontiguousarray(sums.T)
 
 
-def _sum_products(
-    weights: NDArray[np.uint8], units: IntArray, values: FloatArray
-) -> FloatArray | float:
+def _sum_products(weights: NDArray[np.uint8], units: IntArray, values: FloatArray) -> FloatArray:
     """Return Σ value × weight over these units for each replicate; `weights` has a row per unit."""
+    sums = np.zeros(weights.shape[1])
     if not len(units):
-        return 0.0
+        return sums
     if (values == values[0]).all():
         # a replicate contains as many units as there are
         if len(units) == len(weights):
-            return float(len(units) * values[0])
+            return sums + len(units) * values[0]
         return np.asarray(values[0] * _sum_rows(weights, units))
-    sums = np.zeros(weights.shape[1])
     for part in _cached_parts(len(units), weights.shape[1], len(units)):
         sums += values[part] @ weights.take(units[part], axis=0).astype(np.float64)
+    return sums
+
+
+def _sum_in_order(weights: NDArray[np.uint8], units: IntArray, values: FloatArray) -> FloatArray:
+    """Return the same as `_sum_products`, adding one unit after the other."""
+    sums = np.zeros(weights.shape[1])
+    for part in _cached_parts(len(units), weights.shape[1], len(units)):
+        products = values[part, None] * weights.take(units[part], axis=0)
+        products[0] += sums
+        # along the first axis NumPy adds row by row, so that all replicates are rounded alike
+        sums = products.sum(axis=0)
     return sums
 
 
