@@ -256,7 +256,7 @@ def _sum_products(weights: NDArray[np.uint8], units: IntArray, values: FloatArra
     if (values == values[0]).all():
         # a replicate contains as many units as there are
         if len(units) == len(weights):
-            return sums + len(units) * values[0]
+            return np.asarray(sums + len(units) * values[0])
         return np.asarray(values[0] * _sum_rows(weights, units))
     for part in _cached_parts(len(units), weights.shape[1], len(units)):
         sums += values[part] @ weights.take(units[part], axis=0).astype(np.float64)
