@@ -121,10 +121,15 @@ class PredictionReader:
         """Return the names of the images that `Predictions.image` indexes, and their labels."""
         known = self.known.get(model)
         if known is None:
-            names = self.image_names(model)
-            labels = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
+            if self.has_clean:
+                names = self._read(CLEAN, model)["image"].combine_chunks()
+            else:
+                names = pa.array(self._names(), pa.string())
+            # −1, the place of an image without an entry, is that of the label added at the end.
+            labels = np.array([*self.labels.values(), NONE], dtype=np.int64)
+            place = pc.index_in(names, pa.array(list(self.labels), pa.string())).fill_null(-1)
             # Needed for every corruption.
-            known = self.known[model] = (pa.array(names, pa.string()), labels)
+            known = self.known[model] = (names, labels[place.to_numpy()])
         return known
 
     def _names(self) -> list[str]:
