@@ -12,7 +12,7 @@ import eyechart as ec
 from eyechart.curves.bins import Bins, bin_edges, count_bins
 from eyechart.curves.density import UNIFORM, Density, areas_under, to_density
 from eyechart.curves.estimator_registry import ESTIMATORS
-from eyechart.curves.pieces import refined, stacked
+from eyechart.curves.pieces import refined, stacked, values_at
 from eyechart.curves.spline import choose_smoothing, fit_spline, fit_splines, to_polynomials
 
 GRID = np.linspace(0, 1, 501)
@@ -599,3 +599,28 @@ def test_straight_lines_between_rates_have_no_smoothing_to_choose():
     assert (
         ec.fit_curve(*predictions(2000, 1)[:2], estimator="isotonic", n_bootstrap=2).smoothing == 0
     )
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+@pytest.mark.parametrize("breaks", [[0, 1], [0, 0.25, 0.7, 1]])
+@pytest.mark.parametrize("curves", [(), (4,)])
+def test_values_are_those_of_scipy_to_the_last_bit(degree, breaks, curves):
+    numbers = np.random.default_rng(degree)
+    shape = (degree + 1, len(breaks) - 1, *curves)
+    pieces = PPoly(numbers.normal(size=shape), np.array(breaks, dtype=float))
+    # at breaks, between them and beyond them, in arrays of any shape
+    places = np.concatenate([breaks, numbers.uniform(-0.5, 1.5, 56 - len(breaks))])
+    for at in (places, places.reshape(7, 8), places[5]):
+        found = values_at(pieces, at)
+        assert found.shape == pieces(at).shape
+        assert found.tobytes() == pieces(at).tobytes()
+
+
+def test_bands_of_several_levels_are_those_of_single_levels():
+    curve = ec.fit_curve(*predictions(800, 4)[:2], n_bootstrap=60)
+    bands = curve.bands(GRID, (0.95, 0.83))
+    for level, band in zip((0.95, 0.83), bands, strict=True):
+        np.testing.assert_array_equal(band, curve.band(GRID, level))
+        tail = 50 * (1 - level)
+        values = np.stack([own(GRID) for own in curve.replicates])
+        np.testing.assert_allclose(band, np.percentile(values, [tail, 100 - tail], axis=0))

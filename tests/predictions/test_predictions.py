@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -544,6 +545,23 @@ def test_outcomes_are_right_or_wrong_by_hand(images, recorded):
         found.lost_consistent, [lost.count(clean[digest]) / 16 for digest in digests]
     )
     assert len(set(found.image)) == len(set(digests))
+
+
+@pytest.mark.parametrize("rule", [None, "max"])
+@pytest.mark.parametrize("has_clean", [True, False])
+def test_samples_without_a_label_can_be_left_out(images, recorded, rule, has_clean):
+    _, folder = recorded
+    names = [image.name for image in images.listed]
+    labels = dict(zip(names, [-1, *(place % 4 for place in range(1, len(names)))], strict=True))
+    reader = PredictionReader(folder, labels, rule, has_clean)
+    assert reader.has_labels("Blocks")
+    assert not PredictionReader(folder, {}, rule).has_labels("Blocks")
+    for read in (partial(reader.outcomes, corruption="vcr/frost"), reader.clean):
+        found, every = read("Blocks", only_labeled=True), read("Blocks")
+        kept = every.take(every.label != -1)
+        assert 0 < len(found) < len(every)
+        for name, values in vars(kept).items():
+            np.testing.assert_array_equal(getattr(found, name), values)
 
 
 @pytest.mark.parametrize("rule", ["max", "top1"])

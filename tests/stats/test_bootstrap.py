@@ -1,5 +1,7 @@
 """The one resampler: closed forms of its weights, and the same weights for all scores."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -11,6 +13,7 @@ from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.stats import bootstrap
 from eyechart.stats.bootstrap import (
+    are_exact,
     draw_cell_counts,
     draw_units,
     draw_weights,
@@ -239,3 +242,47 @@ def test_sums_are_exact_for_small_large_and_fractional_values(values):
     values = np.array(values, dtype=float)[:, None]
     expected = weights_of(3, 40, seed=6) @ values
     np.testing.assert_array_equal(resample_sums(values, 40, 6), expected)
+
+
+@pytest.mark.parametrize("max_kept", [0, 10**9])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_exact_sums_are_those_of_a_loop_over_fractions(max_kept, is_sparse, monkeypatch):
+    monkeypatch.setattr(bootstrap, "MAX_KEPT", max_kept)
+    # blocks of a few rows, the last one incomplete
+    monkeypatch.setattr(bootstrap, "CACHED_WEIGHTS", 200)
+    numbers = np.random.default_rng(8)
+    values = np.zeros((37, 6))
+    values[:, 0] = 0.25  # the same for all
+    values[5:30, 1] = 3  # the same for some
+    values[:, 2] = numbers.integers(-400, 400, 37) / 16
+    # differences of shares in single precision
+    values[::2, 3] = 1 - numbers.random(19).astype(np.float32).astype(float)
+    values[3, 4] = -(2.0**20)
+    assert are_exact(values, 37)
+    expected = [
+        [sum(Fraction(w) * Fraction(v) for w, v in zip(row, column, strict=True)) for column in
+         values.T.tolist()]
+        for row in weights_of(37, 60, seed=4).tolist()
+    ]  # fmt: skip
+    sums = resample_sums(csr_array(values) if is_sparse else values, 60, 4)
+    assert sums.tolist() == expected
+
+
+def test_values_with_too_many_digits_are_not_exact():
+    last = 2.0**-40
+    # 53 digits: sums below 2**13 have 13 before the point, and 40 after it
+    assert are_exact(np.array([2.0**12 - 1, -last]), 2)
+    assert not are_exact(np.array([2.0**12, last]), 2)
+    assert not are_exact(np.array([0.1, 1]), 2)
+    assert are_exact(np.zeros(3), 3) and are_exact(np.zeros(0), 3)
+    for value in (np.nan, np.inf, -np.inf):
+        assert not are_exact(np.array([1, value]), 2)
+
+
+def test_sums_of_rounded_values_do_not_depend_on_other_values_or_blocks(monkeypatch):
+    values = csr_array(np.random.default_rng(1).random((30, 4)))
+    whole = resample_sums(values, 130, 2)
+    np.testing.assert_allclose(whole, weights_of(30, 130, seed=2) @ values.toarray())
+    monkeypatch.setattr(bootstrap, "MAX_BLOCK", 7)
+    monkeypatch.setattr(bootstrap, "CACHED_WEIGHTS", 1)
+    np.testing.assert_array_equal(resample_sums(values, 130, 2), whole)

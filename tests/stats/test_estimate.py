@@ -5,7 +5,13 @@ import pytest
 from scipy.stats import binomtest
 
 from eyechart.stats.bootstrap import resample_means
-from eyechart.stats.estimate import ENOUGH, complement, make_estimate, mean_estimate
+from eyechart.stats.estimate import (
+    ENOUGH,
+    complement,
+    make_estimate,
+    make_estimates,
+    mean_estimate,
+)
 
 
 def accuracy(hits, seed=0):
@@ -77,3 +83,16 @@ def test_an_estimate_is_ordered_and_calculated_with_like_its_value():
         _ = low < "0.3"
     with pytest.raises(TypeError, match="'Estimate' and 'NoneType'"):
         _ = low + None
+
+
+def test_many_estimates_are_those_made_one_by_one():
+    numbers = np.random.default_rng(2)
+    values, n_units = np.array([0.0, 0.3, 0.9, 1.0]), np.array([1, ENOUGH - 1, ENOUGH, 500])
+    replicates = np.clip(values[:, None] + 0.05 * numbers.normal(size=(4, 301)), 0, 1)
+    # some replicates contain no unit, and count as the value
+    replicates[1, :20] = np.nan
+    known = np.where(np.isnan(replicates), values[:, None], replicates)
+    for number, estimate in enumerate(make_estimates(values, replicates, n_units)):
+        alone = make_estimate(float(values[number]), known[number], int(n_units[number]))
+        assert estimate == alone
+        np.testing.assert_array_equal(estimate.replicates, alone.replicates)

@@ -23,11 +23,11 @@ from eyechart.curves.curve_settings import BINS, GROUP, CurveSettings
 from eyechart.curves.density import Density, area_bounds, areas_under, to_density
 from eyechart.curves.estimator_registry import ESTIMATORS, usual_min_per_bin
 from eyechart.curves.estimators import refit
-from eyechart.curves.pieces import stacked
+from eyechart.curves.pieces import stacked, values_at
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_bootstrap
 from eyechart.stats.estimate import make_estimate
-from eyechart.stats.intervals import CONFIDENCE, check_level, percentile_interval
+from eyechart.stats.intervals import CONFIDENCE, percentile_interval, percentiles_of
 
 FEWEST_BINS = 2
 
@@ -55,7 +55,7 @@ class Curve:
         lefts: the left anchor of each replicate; None without a left anchor.
         left_out: the number of samples whose visual change is undefined.
         replicates: the curves of the bootstrap replicates.
-        replicate_bins: the bins of the bootstrap replicates.
+        refit_bins: the bins of the bootstrap replicates, with one row of counts per replicate.
         density: the density over visual change by which areas are weighted.
         draws: the key that determines the bootstrap weights.
         estimator: the name of the estimator.
@@ -80,7 +80,7 @@ class Curve:
     lefts: FloatArray | None
     left_out: int
     replicates: Sequence[PPoly]
-    replicate_bins: tuple[Bins, ...]
+    refit_bins: Bins
     density: Density
     draws: Draws
     estimator: str
@@ -107,11 +107,10 @@ class Curve:
         """The replicates, stacked into one piecewise polynomial."""
         return stacked(self.replicates)
 
-    @cached_property
-    def refit_bins(self) -> Bins:
-        """The bins of the replicates, with one row of counts per replicate."""
-        counts, hits = zip(*((row.counts, row.hits) for row in self.replicate_bins), strict=True)
-        return Bins(self.bins.edges, np.stack(counts), np.stack(hits))
+    @property
+    def replicate_bins(self) -> tuple[Bins, ...]:
+        """The bins of each replicate."""
+        return self.refit_bins.rows()
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
@@ -164,11 +163,16 @@ class Curve:
 
     def band(self, delta_v: ArrayLike, level: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper ends of pointwise intervals at these visual changes."""
-        tail = 50 * (1 - check_level(level))
-        places = visual_changes(delta_v)
+        return self.bands(delta_v, [level])[0]
+
+    def bands(
+        self, delta_v: ArrayLike, levels: Sequence[float]
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Return the bands of several levels, which sort the values of the replicates only once."""
+        values = values_at(self.refits, visual_changes(delta_v))
         # Pointwise bands do not hold for the whole curve at once; verdicts use a simultaneous test.
-        low, high = np.percentile(self.refits(places), [tail, 100 - tail], axis=-1)
-        return low, high
+        ends = np.percentile(values, percentiles_of(levels), axis=-1)
+        return list(zip(ends[::2], ends[1::2], strict=True))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
@@ -344,7 +348,7 @@ def fit_curve(fit: CurveFit) -> Curve:
         lefts=anchors[0],
         left_out=samples.left_out,
         replicates=refit(fit.estimator, redrawn, SEEN, chosen, anchors),
-        replicate_bins=redrawn.rows(),
+        refit_bins=redrawn,
         density=density,
         draws=draws_of(samples.names, n_bootstrap, seed),
         estimator=fit.estimator,

@@ -15,7 +15,7 @@ from scipy.special import betainc
 from eyechart.core.arguments import brief
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.pieces import refined
+from eyechart.curves.pieces import refined, values_at
 
 CELLS = 1000
 """Number of steps that approximate a density given as a function."""
@@ -131,7 +131,7 @@ class Density:
     def between(self, origin: FloatArray, start: FloatArray, end: FloatArray) -> list[FloatArray]:
         """Return ∫ (v − origin)^p q dv from `start` to `end`, for p = 0, 1, 2."""
         # moments about 0 are shifted to the origin by the binomial theorem
-        about_0 = [moment(end) - moment(start) for moment in self._moments]
+        about_0 = [values_at(moment, end) - values_at(moment, start) for moment in self._moments]
         moved = []
         for power in range(POWERS):
             total = np.zeros(np.broadcast_shapes(np.shape(origin), np.shape(about_0[0])))
@@ -253,7 +253,7 @@ def area_bounds(
             the curve bounds the gap, (2, n_bins); by default the nearest edge of the bin.
     """
     areas = areas_between(pieces, edges, density)
-    values, mass = pieces(edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
+    values, mass = values_at(pieces, edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
     usable = np.moveaxis(usable, -1, 0)
     # without an anchor nothing is known before the first usable bin: the curve may be 1 there
     before = values[0] if anchored[0] else np.ones_like(values[0])

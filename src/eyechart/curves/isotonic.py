@@ -74,8 +74,8 @@ def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
         # Ranges without samples must not win the maximum; the minimum below leaves them out too.
         means = np.full(size.shape, -np.inf)
         np.divide(hit[first + 1 :] - hit[first], size, out=means, where=size > 0)
-        for cell in range(len(means) - 2, -1, -1):
-            np.maximum(means[cell], means[cell + 1], out=means[cell])
+        backwards = means[::-1]
+        np.maximum.accumulate(backwards, axis=0, out=backwards)
         means[means == -np.inf] = np.inf
         np.minimum(rates[first:], means, out=rates[first:])
     return _filled(np.ascontiguousarray(rates.T), weights > 0)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from threading import Lock
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array
 
-from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.arrays import FloatArray, IntArray, places_in
 from eyechart.curves.bins import Bins, bin_index
 from eyechart.curves.curve_samples import CurveSamples, Names
 from eyechart.stats.bootstrap import (
@@ -23,6 +24,8 @@ from eyechart.stats.bootstrap import (
     resample_sums,
     weight_blocks,
 )
+
+_DIGESTING = Lock()
 
 MIN_BLOCK = 10
 """Minimum number of replicates that are counted together."""
@@ -62,7 +65,9 @@ def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
     """Return the key that determines the bootstrap weights, for clusters with these names."""
     if names is None:
         return Draws(seed, n_bootstrap, None)
-    return Draws(seed, n_bootstrap, _digest(names.dtype.str, names.tobytes()))
+    # One thread computes the digest, which all of them need.
+    with _DIGESTING:
+        return Draws(seed, n_bootstrap, _digest(names.dtype.str, names.tobytes()))
 
 
 # Cached, because all curves of a run have the same clusters.
@@ -95,7 +100,7 @@ def resample_bins(
         unit, n_units = np.arange(n_samples), n_samples
     else:
         # all clusters of the run are drawn, also those without a sample of this corruption
-        unit, n_units = np.searchsorted(samples.names, samples.clusters), len(samples.names)
+        unit, n_units = places_in(samples.names, samples.clusters), len(samples.names)
     weights = np.ones(n_samples) if samples.weights is None else samples.weights
     sizes: FloatArray = np.bincount(unit, weights, n_units).astype(np.float64)
     anchor_sums: list[FloatArray | None] = [
@@ -144,12 +149,12 @@ def _resample_whole(units: _Units, cell: IntArray, n_bins: int) -> tuple[FloatAr
     totals = counts.sum(axis=1)
     counts[:, :n_bins] += counts[:, n_bins:]
     ends = np.zeros((2, n_bootstrap))
-    # the size of a block determines how sums are rounded that are not whole
+    # the size of a block determines how sums are rounded that are not exact
     n_rows = max(MIN_BLOCK, min(MAX_BLOCK, CACHED_WEIGHTS // n_units))
     for side, sums in enumerate(units.anchor_sums):
         if sums is None:
             continue
-        if are_exact(sums):
+        if are_exact(sums, n_units):
             ends[side] = resample_sums(sums[:, None], n_bootstrap, seed)[:, 0]
         else:
             for part, drawn in weight_blocks(n_units, n_bootstrap, seed, n_rows):
@@ -165,11 +170,10 @@ def _resample_weighted(
     n_units, n_bootstrap, seed = len(units.sizes), units.n_bootstrap, units.seed
     values = np.concatenate([weights, hits * weights])
     place = (np.tile(units.unit, 2), np.r_[bin_of, bin_of + n_bins])
-    cells = csr_matrix((values, place), shape=(n_units, 2 * n_bins)).T.tocsr()
-    counts = np.empty((n_bootstrap, 2 * n_bins))
+    cells = csr_array((values, place), shape=(n_units, 2 * n_bins))
+    counts = resample_sums(cells, n_bootstrap, seed)
     ends = np.empty((2, n_bootstrap))
     for part, drawn in weight_blocks(n_units, n_bootstrap, seed):
-        counts[part] = (cells @ drawn.T).T
         for side, sums in enumerate(units.anchor_sums):
             if sums is not None:
                 # a replicate may draw only clusters without samples here

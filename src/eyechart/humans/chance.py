@@ -45,7 +45,7 @@ def corrected_curve(curve: Curve, choices: int) -> Curve:
         right=anchor(curve.right),
         lefts=None if curve.lefts is None else corrected_for_chance(curve.lefts, choices),
         replicates=tuple(_corrected(pieces, choices) for pieces in curve.replicates),
-        replicate_bins=tuple(map(corrected_bins, curve.replicate_bins)),
+        refit_bins=corrected_bins(curve.refit_bins),
     )
 
 

@@ -141,10 +141,17 @@ class Reference:
 
     def source(self, corruption: str, metric: str = "accuracy") -> "Reference | None":
         """Return this reference if it has responses for a corruption and metric, otherwise None."""
-        experiment = self.match(corruption)
-        if experiment is None or np.isnan(_hits(self._rows(experiment), metric)).all():
-            return None
-        return self
+        return self if (self.match(corruption), metric) in self._answered else None
+
+    @cached_property
+    def _answered(self) -> set[tuple[str | None, str]]:
+        """The experiments and metrics with at least one known response."""
+        return {
+            (experiment, metric)
+            for experiment in self.experiments
+            for metric in METRICS
+            if not np.isnan(_hits(self._rows(experiment), metric)).all()
+        }
 
     def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
         """Return whether humans saw this corruption ("direct") or a similar one ("transferred").
@@ -241,6 +248,16 @@ class Reference:
 
     def count(self, experiment: str) -> int:
         """Return the number of responses in an experiment."""
+        # Needed for every corruption and model, again and again.
+        if experiment not in self._counted:
+            self._counted[experiment] = self._count(experiment)
+        return self._counted[experiment]
+
+    @cached_property
+    def _counted(self) -> dict[str, int]:
+        return {}
+
+    def _count(self, experiment: str) -> int:
         responses = self.responses.only(self.responses.corruption == experiment)
         # Tables of counts have the accuracy and the consistency of the same responses in separate
         # rows; adding both would count every response twice.

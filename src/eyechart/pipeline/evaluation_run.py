@@ -69,10 +69,11 @@ class EvaluationRun:
         names, suite = [entry.name for entry in self.entries], self.task.plan.all_names()
         return suite if set(suite) <= set(names) else names
 
-    @property
+    @cached_property
     def used_images(self) -> IntArray:
         """Indices of the images in the test set."""
-        return np.unique(np.concatenate([samples.image for samples in self.task.groups]))
+        images = np.concatenate([samples.image for samples in self.task.groups])
+        return np.flatnonzero(np.bincount(images))
 
     @property
     def is_sampled(self) -> bool:

@@ -75,7 +75,7 @@ class PredictionReader:
     `labels`: the label of each image by its name, −1 for none. `rule`: how classes are mapped to
     the 16 categories; None keeps the classes. `has_clean`: whether there are predictions for the
     clean images as well. `shared`: cached tables, by corruption and model. `known`: cached names
-    and labels of all images, by model.
+    and labels of all images, by model. `predicted`: cached predictions of `shared` tables.
     """
 
     folder: Path
@@ -84,22 +84,31 @@ class PredictionReader:
     has_clean: bool = True
     shared: dict[tuple[str, str], pa.Table] = field(default_factory=dict, repr=False)
     known: dict[str, tuple[pa.Array, IntArray]] = field(default_factory=dict, repr=False)
+    predicted: dict[tuple[str, str], IntArray] = field(default_factory=dict, repr=False)
 
     @cached_property
     def left_out(self) -> list[Damaged]:
         """The images that are left out because some of their files could not be read."""
         return left_out(self.folder)
 
-    def clean(self, model: str) -> Predictions:
-        """Return the predictions on the clean images, all NaN if there are none."""
+    def clean(self, model: str, *, only_labeled: bool = False) -> Predictions:
+        """Return the predictions on the clean images, all NaN if there are none.
+
+        `only_labeled`: whether to leave out images without a label.
+        """
         if self.has_clean:
-            return self.outcomes(model, CLEAN)
+            return self.outcomes(model, CLEAN, only_labeled=only_labeled)
         names = self._names()
         label = np.array([self.labels[name] for name in names], dtype=np.int64)
         nothing = np.full(len(names), np.nan)
-        return Predictions(
+        predictions = Predictions(
             nothing, nothing, np.arange(len(names)), label, *(nothing for _ in range(5))
         )
+        return predictions.take(label != NONE) if only_labeled else predictions
+
+    def has_labels(self, model: str) -> bool:
+        """Return whether any image has a label."""
+        return bool((self._known_images(model)[1] != NONE).any())
 
     def image_names(self, model: str) -> list[str]:
         """Return the names of the images that `Predictions.image` indexes."""
@@ -112,10 +121,15 @@ class PredictionReader:
         """Return the names of the images that `Predictions.image` indexes, and their labels."""
         known = self.known.get(model)
         if known is None:
-            names = self.image_names(model)
-            labels = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
+            if self.has_clean:
+                names = self._read(CLEAN, model)["image"].combine_chunks()
+            else:
+                names = pa.array(self._names(), pa.string())
+            # −1, the place of an image without an entry, is that of the label added at the end.
+            labels = np.array([*self.labels.values(), NONE], dtype=np.int64)
+            place = pc.index_in(names, pa.array(list(self.labels), pa.string())).fill_null(-1)
             # Needed for every corruption.
-            known = self.known[model] = (pa.array(names, pa.string()), labels)
+            known = self.known[model] = (names, labels[place.to_numpy()])
         return known
 
     def _names(self) -> list[str]:
@@ -123,21 +137,27 @@ class PredictionReader:
         gone = {damaged.name for damaged in self.left_out}
         return [name for name in self.labels if name not in gone]
 
-    def outcomes(self, model: str, corruption: str) -> Predictions:
-        """Return a model's predictions on a corruption, compared with its clean predictions."""
+    def outcomes(self, model: str, corruption: str, *, only_labeled: bool = False) -> Predictions:
+        """Return a model's predictions on a corruption, compared with its clean predictions.
+
+        `only_labeled`: whether to leave out samples without a label.
+        """
         table = self._read(corruption, model)
-        prediction = self._predictions(table)
-        clean = self._read(CLEAN, model) if self.has_clean else None
         known, labels = self._known_images(model)
         image = _positions(table["image"], known)
         label = labels[image]
-        lost = self._predictions(self._read(DESTROYED, model))
-        if clean is None:
+        if only_labeled:
+            # Left out before anything is computed: four of five images have no category.
+            has_label = label != NONE
+            table, image, label = table.filter(has_label), image[has_label], label[has_label]
+        prediction = self._predictions(table)
+        lost = self._shared_predictions(DESTROYED, model)
+        if not self.has_clean:
             nothing = np.full(len(table), np.nan)
             same, right, lost_same = nothing, nothing, nothing
         else:
             # `image` indexes the rows of the clean table, one for each image.
-            clean_prediction = self._predictions(clean)[image]
+            clean_prediction = self._shared_predictions(CLEAN, model)[image]
             same = (prediction == clean_prediction).astype(np.float64)
             right, lost_same = _equal(clean_prediction, label), _shares(lost, clean_prediction)
         return Predictions(
@@ -168,6 +188,14 @@ class PredictionReader:
             # Needed for every corruption.
             self.shared[name, model] = table
         return table
+
+    def _shared_predictions(self, name: str, model: str) -> IntArray:
+        """Return the predictions on clean or destroyed images, needed for every corruption."""
+        predicted = self.predicted.get((name, model))
+        if predicted is None:
+            predicted = self._predictions(self._read(name, model))
+            self.predicted[name, model] = predicted
+        return predicted
 
     def _predictions(self, table: pa.Table) -> IntArray:
         prediction = table["prediction"].to_numpy().astype(np.int64)

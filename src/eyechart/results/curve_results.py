@@ -89,8 +89,7 @@ def sample_curve(curve: Curve) -> SampledCurve:
     """Return the record of a fitted curve: values and bands at evenly spaced visual changes."""
     # Division gives the exact decimals 0, 0.01, …, 1 in the file, which linspace does not.
     delta_v = [index / (CURVE_POINTS - 1) for index in range(CURVE_POINTS)]
-    low95, high95 = curve.band(delta_v, CONFIDENCE)
-    low83, high83 = curve.band(delta_v, PUBLISHED_LEVEL)
+    (low95, high95), (low83, high83) = curve.bands(delta_v, (CONFIDENCE, PUBLISHED_LEVEL))
     record = SampledCurve(
         delta_v=tuple(delta_v),
         values=_rounded(curve(delta_v)),

@@ -3,13 +3,15 @@
 from math import isnan
 
 import numpy as np
+from scipy.interpolate import PPoly
 
 from eyechart.core.arrays import FloatArray
 from eyechart.curves.curve import Curve
+from eyechart.curves.pieces import stacked, values_at
 from eyechart.stats.estimate import LEVELS, Estimate
 from eyechart.stats.intervals import small_sample_factor
 
-GRID = np.linspace(0, 1, 1001)
+GRID, GRID_PARTS = np.linspace(0, 1, 1001), 10
 
 MIN_BEYOND = 10
 """Minimum number of samples at or beyond a break point: the last few samples of a robust model can
@@ -65,9 +67,9 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
     beyond = np.cumsum(curve.bins.counts[::-1])[::-1]
     enough = np.flatnonzero(beyond >= MIN_BEYOND)
     limit = float(curve.bins.edges[enough[-1]]) if len(enough) else 0.0
-    (value,) = _first_below(curve(GRID)[:, None], np.array([(curve.left + chance) / 2]), limit)
+    (value,) = _first_below(stacked([curve.pieces]), np.array([(curve.left + chance) / 2]), limit)
     # A replicate may start below chance; its break point is 0.
-    drawn = _first_below(curve.refits(GRID), (curve.lefts + chance) / 2, limit)
+    drawn = _first_below(curve.refits, (curve.lefts + chance) / 2, limit)
     factor = small_sample_factor(n_units)
     intervals = [_interval(drawn, value, level, factor, limit) for level in LEVELS]
     if np.isfinite(value):
@@ -84,9 +86,11 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
     return point
 
 
-def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatArray:
-    """Return the first `GRID` point at which each column has fallen to its level, else infinity."""
-    is_below = values <= levels
+def _first_below(curves: PPoly, levels: FloatArray, limit: float) -> FloatArray:
+    """Return the first `GRID` point at which each curve has fallen to its level, else infinity."""
+    # in parts, whose values fit into a core's cache
+    parts = np.array_split(GRID, GRID_PARTS)
+    is_below = np.concatenate([values_at(curves, places) <= levels for places in parts])
     first = np.where(is_below.any(axis=0), GRID[is_below.argmax(axis=0)], np.inf)
     # Beyond the limit too few samples support the fall, or it is extrapolated.
     return np.where(first <= limit, first, np.inf)

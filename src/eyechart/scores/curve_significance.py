@@ -1,6 +1,7 @@
 """Tests of whether two curves differ: overlap of intervals, and bootstrap tests."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
+from eyechart.curves.pieces import values_at
 from eyechart.stats.bootstrap import shuffle_replicates
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
 from eyechart.stats.p_values import bootstrap_p_value
@@ -203,7 +205,8 @@ def resampled_gaps(
     first, second = first.smoothed(smoothing), second.smoothed(smoothing)
     order, other_order = pair_orders(first, second, paired)
     gap = first(places) - second(places)
-    drawn = first.refits(places)[:, order] - second.refits(places)[:, other_order]
+    values, other_values = (values_at(curve.refits, places) for curve in (first, second))
+    drawn = values[:, order] - other_values[:, other_order]
     return gap, drawn - gap[:, None], places
 
 
@@ -211,7 +214,14 @@ def _apart(
     first: Curve, second: Curve, level: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return where on `GRID` the first curve's band is above the second's, and where below."""
-    (low, high), (other_low, other_high) = first.band(GRID, level), second.band(GRID, level)
+    (low, high), (other_low, other_high) = _grid_band(first, level), _grid_band(second, level)
     # An extrapolated curve is not evidence of a difference.
     seen = first.is_observed(GRID) & second.is_observed(GRID)
     return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)
+
+
+# A curve is compared with humans and with several other curves.
+@lru_cache(maxsize=64)
+def _grid_band(curve: Curve, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the band of a curve on `GRID`."""
+    return curve.band(GRID, level)

@@ -11,7 +11,7 @@ from eyechart.core.records import Record
 from eyechart.curves.crossings import four_areas, leads_between
 from eyechart.curves.curve import Curve
 from eyechart.curves.density import UNIFORM, Density
-from eyechart.curves.pieces import have_same_breaks, stacked, take_curves
+from eyechart.curves.pieces import have_same_breaks, stacked, take_curves, values_at
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.curve_significance import (
     Lead,
@@ -221,7 +221,7 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
     # that its error is one product.
     step = np.clip(np.rint(change * STEPS), 0, STEPS).astype(np.int64)
     table = coo_array((weights, (group, step)), shape=(len(images), STEPS + 1)).tocsr()
-    wrong = np.clip(1 - human_curve.refits(np.linspace(0, 1, STEPS + 1)), 0, 1)
+    wrong = np.clip(1 - values_at(human_curve.refits, np.linspace(0, 1, STEPS + 1)), 0, 1)
     n_bootstrap = wrong.shape[1]
     # The human replicates are shuffled, so that they are independent of the resampled images.
     (order,) = shuffle_replicates(n_bootstrap, seed + 1)

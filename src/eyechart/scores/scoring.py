@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.arguments import as_text, as_whole, as_within
-from eyechart.core.arrays import FloatArray
+from eyechart.core.arrays import FloatArray, places_in
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import check_right_anchor
@@ -140,7 +140,7 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     seed match replicate by replicate, even if they use different subsets of these images.
     """
     universe = np.unique(outcomes.image) if outcomes.universe is None else outcomes.universe
-    group, size = np.searchsorted(universe, outcomes.image), len(universe)
+    group, size = places_in(universe, outcomes.image), len(universe)
     n_images = int(np.count_nonzero(np.bincount(group)))
     share = np.ones(len(hits)) if outcomes.weights is None else outcomes.weights
     totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eyechart.core.arrays import FloatArray
+from eyechart.core.arrays import FloatArray, places_in
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import resample_sums
 from eyechart.stats.estimate import Estimate, make_estimate
@@ -44,7 +44,7 @@ def estimate_statistics(
     """
     image = predictions.image
     universe = np.unique(image) if predictions.universe is None else predictions.universe
-    unit = np.searchsorted(universe, image)
+    unit = places_in(universe, image)
     weights = np.ones(len(unit)) if predictions.weights is None else predictions.weights
     columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
     # All scores share one pass over the images, and thereby the same bootstrap weights.

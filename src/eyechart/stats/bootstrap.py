@@ -6,9 +6,10 @@ same units and seed are resampled identically, because all resampling is done he
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
+from math import frexp, isfinite
 from threading import Lock
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,11 +31,17 @@ MAX_KEPT = 256_000_000
 """Maximum number of weights that are kept for the next score of the same units (256 MB, and as much
 again ordered by unit)."""
 
-CACHED_WEIGHTS = 500_000
-"""Number of weights of a block that fits into a core's cache (2 MB in single precision)."""
+MAX_SMALL = 1_000_000
+"""Maximum number of weights that are drawn so fast that threads need not wait for each other."""
 
-MAX_EXACT = 2**24
-"""Whole numbers up to this one are exact in single precision."""
+CACHED_WEIGHTS = 500_000
+"""Number of weights of a block that fits into a core's cache (0.5 MB as bytes, 4 MB as floats)."""
+
+MAX_WEIGHT = 64
+"""Maximum weight of a unit: the probability of drawing a unit more often is below 1e-89."""
+
+DIGITS = 53
+"""Number of binary digits of a float."""
 
 _DRAWING = Lock()
 
@@ -69,11 +76,15 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
         >>> next(draw_weights(4, seed=0))  # the first unit is missing, the third occurs twice
         array([0., 1., 2., 1.])
     """
+    return (counts.astype(np.float64) for counts in _draw(n_units, seed))
+
+
+def _draw(n_units: int, seed: Seed) -> Iterator[IntArray]:
+    """Yield the replicates of `draw_weights` as integers."""
     numbers = np.random.default_rng(seed)
     while True:
         # drawing units and counting them takes a tenth of the time of a multinomial draw
-        drawn = numbers.integers(0, n_units, n_units)
-        yield np.bincount(drawn, minlength=n_units).astype(np.float64)
+        yield np.bincount(numbers.integers(0, n_units, n_units), minlength=n_units)
 
 
 def weight_blocks(
@@ -81,8 +92,7 @@ def weight_blocks(
     n_bootstrap: int,
     seed: Seed,
     max_block: int = MAX_BLOCK,
-    dtype: type[np.floating[Any]] = np.float64,
-) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
+) -> Iterator[tuple[slice, FloatArray]]:
     """Yield the weights of `n_bootstrap` replicates in blocks, with the slice of each block.
 
     A table of all weights would not fit into memory for many units.
@@ -92,7 +102,6 @@ def weight_blocks(
         n_bootstrap: The number of replicates.
         seed: The random seed.
         max_block: The maximum number of replicates in a block.
-        dtype: The type of the weights, which are whole numbers.
 
     Yields:
         The slice of the block's replicates, and their weights (rows, n_units).
@@ -104,38 +113,57 @@ def weight_blocks(
     # replicates are drawn in order, so the size of a block does not change them
     rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
     drawn = draw_weights(n_units, seed)
-    kept = _kept_counts(n_units, n_bootstrap, seed)
+    kept = _kept_weights(n_units, n_bootstrap, seed)
     for start in range(0, n_bootstrap, rows):
         part = slice(start, min(start + rows, n_bootstrap))
         if kept is None:
-            yield part, np.stack(list(islice(drawn, part.stop - start))).astype(dtype, copy=False)
+            yield part, np.stack(list(islice(drawn, part.stop - start)))
         else:
-            yield part, kept[part].astype(dtype)
+            yield part, kept.by_replicate[part].astype(np.float64)
 
 
-def _kept_counts(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8] | None:
-    """Return the weights of all replicates, (n_bootstrap, n_units); None if they are too many."""
-    if n_units * n_bootstrap > MAX_KEPT:
+class _Kept(NamedTuple):
+    """The weights of all replicates as bytes: one row per replicate, and one row per unit."""
+
+    by_replicate: NDArray[np.uint8]
+    by_unit: NDArray[np.uint8]
+
+
+def _kept_weights(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept | None:
+    """Return the weights of all replicates; None if they are too many."""
+    number = n_units * n_bootstrap
+    if number > MAX_KEPT:
         return None
+    if number <= MAX_SMALL:
+        return _draw_small(n_units, n_bootstrap, seed)
     # All scores of a run resample the same images: one thread draws, the others wait for it.
     with _DRAWING:
-        return _draw_counts(n_units, n_bootstrap, seed)
+        return _draw_large(n_units, n_bootstrap, seed)
 
 
-@lru_cache(maxsize=2)
-def _draw_counts(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8]:
-    """Return the weights of all replicates, (n_bootstrap, n_units), in an eighth of the memory."""
-    # One byte is enough: the probability of drawing a unit 256 times is below 1e-500.
+def _draw_kept(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
+    # One byte is enough for a weight.
     counts = np.empty((n_bootstrap, n_units), dtype=np.uint8)
-    for row, weights in zip(counts, draw_weights(n_units, seed), strict=False):
+    for row, weights in zip(counts, _draw(n_units, seed), strict=False):
         row[:] = weights
-    return counts
+    return _Kept(counts, np.ascontiguousarray(counts.T))
 
 
-@lru_cache(maxsize=2)
-def _counts_by_unit(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8]:
-    """Return the weights of all replicates, (n_units, n_bootstrap)."""
-    return np.ascontiguousarray(_draw_counts(n_units, n_bootstrap, seed).T)
+# Few units, such as participants, must not replace the images, which take longer to draw.
+_draw_small = lru_cache(maxsize=16)(_draw_kept)
+_draw_large = lru_cache(maxsize=2)(_draw_kept)
+
+
+def _blocks_by_unit(
+    n_units: int, n_bootstrap: int, seed: Seed
+) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+    """Yield the weights with one row per unit, (n_units, rows); all in one block if kept."""
+    kept = _kept_weights(n_units, n_bootstrap, seed)
+    if kept is not None:
+        yield slice(0, n_bootstrap), kept.by_unit
+        return
+    for part, weights in weight_blocks(n_units, n_bootstrap, seed):
+        yield part, np.ascontiguousarray(weights.T, dtype=np.uint8)
 
 
 def resample_cells(
@@ -159,19 +187,13 @@ def resample_cells(
         array([[1., 3.]])
     """
     n_units, n_cells = shape
-    if n_units * n_bootstrap > MAX_KEPT:
-        ones = csr_array((np.ones(len(unit)), (unit, cell)), shape=shape)
-        return resample_sums(ones, n_bootstrap, seed)
-    with _DRAWING:
-        weights = _counts_by_unit(n_units, n_bootstrap, seed)
     sums = np.empty((n_cells, n_bootstrap))
-    ends = np.cumsum(np.bincount(cell, minlength=n_cells))
-    units_by_cell = np.split(unit[np.argsort(cell, kind="stable")], ends[:-1])
-    # Adding up rows of bytes is several times as fast as a sparse product.
-    for number, members in enumerate(units_by_cell):
-        # the smallest type that cannot overflow
-        total = np.min_scalar_type(np.iinfo(np.uint8).max * len(members))
-        sums[number] = weights.take(members, axis=0).sum(axis=0, dtype=total)
+    ends = np.cumsum(np.bincount(cell, minlength=n_cells)).tolist()
+    sorted_units = unit[np.argsort(cell, kind="stable")]
+    units_by_cell = [sorted_units[slice(*part)] for part in pairwise([0, *ends])]
+    for part, weights in _blocks_by_unit(n_units, n_bootstrap, seed):
+        for number, members in enumerate(units_by_cell):
+            sums[number, part] = _sum_rows(weights, members)
     return np.ascontiguousarray(sums.T)
 
 
@@ -192,34 +214,99 @@ def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) 
                [4.]])
     """
     n_units, n_columns = values.shape
+    is_exact = are_exact(values.data if isinstance(values, csr_array) else values, n_units)
+    if is_exact or isinstance(values, csr_array):
+        return _sums_by_column(values, n_bootstrap, seed, is_exact)
     sums = np.empty((n_bootstrap, n_columns))
-    # a sparse matrix must be the left factor, so both sides are transposed
-    columns = values.T.tocsr() if isinstance(values, csr_array) else values.T
-    if isinstance(values, csr_array) or not are_exact(values):
-        for part, weights in weight_blocks(n_units, n_bootstrap, seed):
-            sums[part] = (columns @ weights.T).T
-        return sums
-    # Sums of whole numbers are the same in half the memory and in any order. One product per
-    # column reads the weights where they are; a product of matrices would copy them.
-    exact = np.ascontiguousarray(columns, dtype=np.float32)
-    max_block = max(1, CACHED_WEIGHTS // max(1, n_units))
-    for part, weights in weight_blocks(n_units, n_bootstrap, seed, max_block, np.float32):
-        for number, column in enumerate(exact):
-            sums[part, number] = weights @ column
+    for part, weights in weight_blocks(n_units, n_bootstrap, seed):
+        sums[part] = (values.T @ weights.T).T
     return sums
 
 
-def are_exact(values: FloatArray) -> bool:
-    """Return whether weighted sums of these values are exact in single precision.
+def _sums_by_column(
+    values: FloatArray | csr_array, n_bootstrap: int, seed: Seed, is_exact: bool
+) -> FloatArray:
+    """Return the sums of `resample_sums`, over the units that contribute to each column.
+
+    `is_exact`: whether the sums are the same in any order; otherwise they are taken in order.
+    """
+    n_units, n_columns = values.shape
+    sums = np.empty((n_columns, n_bootstrap))
+    if isinstance(values, csr_array):
+        by_column = values.tocsc()
+        by_column.sum_duplicates()
+        parts = [slice(*ends) for ends in pairwise(by_column.indptr.tolist())]
+        members = [by_column.indices[part] for part in parts]
+        contributions = [by_column.data[part] for part in parts]
+    else:
+        members = [np.flatnonzero(column) for column in values.T]
+        contributions = [column[units] for column, units in zip(values.T, members, strict=True)]
+    add = _sum_products if is_exact else _sum_in_order
+    for part, weights in _blocks_by_unit(n_units, n_bootstrap, seed):
+        for number, (units, given) in enumerate(zip(members, contributions, strict=True)):
+            sums[number, part] = add(weights, units, given)
+    return np.ascontiguousarray(sums.T)
+
+
+def _sum_products(weights: NDArray[np.uint8], units: IntArray, values: FloatArray) -> FloatArray:
+    """Return Σ value × weight over these units for each replicate; `weights` has a row per unit."""
+    sums = np.zeros(weights.shape[1])
+    if not len(units):
+        return sums
+    if (values == values[0]).all():
+        # a replicate contains as many units as there are
+        if len(units) == len(weights):
+            return np.asarray(sums + len(units) * values[0])
+        return np.asarray(values[0] * _sum_rows(weights, units))
+    for part in _cached_parts(len(units), weights.shape[1], len(units)):
+        sums += values[part] @ weights.take(units[part], axis=0).astype(np.float64)
+    return sums
+
+
+def _sum_in_order(weights: NDArray[np.uint8], units: IntArray, values: FloatArray) -> FloatArray:
+    """Return the same as `_sum_products`, adding one unit after the other."""
+    sums = np.zeros(weights.shape[1])
+    for part in _cached_parts(len(units), weights.shape[1], len(units)):
+        products = values[part, None] * weights.take(units[part], axis=0)
+        products[0] += sums
+        # along the first axis NumPy adds row by row, so that all replicates are rounded alike
+        sums = products.sum(axis=0)
+    return sums
+
+
+def _sum_rows(weights: NDArray[np.uint8], units: IntArray) -> FloatArray:
+    """Return the sum over the rows of these units, which may be repeated."""
+    sums = np.zeros(weights.shape[1])
+    # Adding up rows of bytes in 16 bits is several times as fast as a product.
+    for part in _cached_parts(len(units), weights.shape[1], np.iinfo(np.uint16).max // MAX_WEIGHT):
+        sums += weights.take(units[part], axis=0).sum(axis=0, dtype=np.uint16)
+    return sums
+
+
+def _cached_parts(n_rows: int, n_columns: int, max_rows: int) -> Iterator[slice]:
+    """Yield slices of at most `max_rows` rows whose weights fit into a core's cache."""
+    size = max(1, min(max_rows, CACHED_WEIGHTS // n_columns))
+    return (slice(start, start + size) for start in range(0, n_rows, size))
+
+
+def are_exact(values: FloatArray, n_units: int) -> bool:
+    """Return whether sums of these values over a replicate are exact, in whatever order.
+
+    They are if every value is a multiple of some power of 2, and small enough for all sums to have
+    no more binary digits than a float.
 
     Example:
-        >>> are_exact(np.array([0.0, 3.0])), are_exact(np.array([0.5, 3.0]))
+        >>> are_exact(np.array([0.5, -3.0]), n_units=100), are_exact(np.array([0.1, 3.0]), 100)
         (True, False)
     """
     # the weights of a replicate add up to the number of units
-    if not values.size or values.min() < 0 or len(values) * values.max() >= MAX_EXACT:
+    largest = float(n_units * max(values.max(initial=0), -values.min(initial=0)))
+    if not isfinite(largest):
         return False
-    return bool((values == np.rint(values)).all())
+    # all sums are below 2^exponent
+    _, exponent = frexp(largest)
+    in_last_digits = np.ldexp(values, DIGITS - exponent)
+    return bool((in_last_digits == np.rint(in_last_digits)).all())
 
 
 def resample_means(

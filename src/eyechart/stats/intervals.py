@@ -65,12 +65,23 @@ def percentile_intervals(values: FloatArray, levels: Sequence[float]) -> list[In
         >>> percentile_intervals(np.arange(101.0), [0.5, 0.75])
         [(25.0, 75.0), (12.5, 87.5)]
     """
-    tails = [50 * (1 - check_level(level)) for level in levels]
+    percentiles = percentiles_of(levels)
     unknown = np.isnan(values)
     if unknown.any():
-        return [_interval_with_unknown(values, unknown, tail) for tail in tails]
-    ends = np.percentile(values, [end for tail in tails for end in (tail, 100 - tail)]).tolist()
+        return [_interval_with_unknown(values, unknown, tail) for tail in percentiles[::2]]
+    ends = np.percentile(values, percentiles).tolist()
     return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def percentiles_of(levels: Sequence[float]) -> list[float]:
+    """Return the percentiles at the lower and the upper end of the interval of each level.
+
+    Example:
+        >>> percentiles_of([0.5, 0.75])
+        [25.0, 75.0, 12.5, 87.5]
+    """
+    tails = [50 * (1 - check_level(level)) for level in levels]
+    return [end for tail in tails for end in (tail, 100 - tail)]
 
 
 def _interval_with_unknown(values: FloatArray, unknown: NDArray[np.bool_], tail: float) -> Interval:

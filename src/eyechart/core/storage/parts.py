@@ -131,15 +131,22 @@ class Parts:
             raise UsageError(f"{self.folder} has no rows of {name}.")
         tables = [read_parquet(path, columns) for path in paths]
         table = pa.concat_tables(tables)
-        # a run killed during `merge` leaves rows in the merged file and in parts: keep the first
-        file = np.repeat(np.arange(len(tables)), [len(part) for part in tables])
-        _, first, row = np.unique(table[ROW].to_numpy(), return_index=True, return_inverse=True)
-        is_first = file == file[first][row]
-        if not is_first.all():
-            table = table.filter(pa.array(is_first))
+        if len(tables) > 1:
+            # a run killed during `merge` leaves rows in the merged file and in parts: keep the
+            # first
+            file = np.repeat(np.arange(len(tables)), [len(part) for part in tables])
+            _, first, row = np.unique(table[ROW].to_numpy(), return_index=True, return_inverse=True)
+            is_first = file == file[first][row]
+            if not is_first.all():
+                table = table.filter(pa.array(is_first))
         if only is not None:
-            table = table.filter(pc.equal(table[only[0]], only[1]))
-        return table.sort_by(ROW)
+            is_wanted = pc.equal(table[only[0]], only[1])
+            # most runs have one model: nothing to leave out, and no reason to copy the table
+            if not pc.all(is_wanted, min_count=0).as_py():
+                table = table.filter(is_wanted)
+        rows = table[ROW].to_numpy()
+        # a merged file is in order already
+        return table if (rows[1:] > rows[:-1]).all() else table.sort_by(ROW)
 
     def is_merged(self, name: str) -> bool:
         """Return whether all parts of a table are merged into one file."""

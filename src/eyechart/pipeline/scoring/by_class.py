@@ -10,8 +10,9 @@ from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.labels.categories import NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ClassResults
+from eyechart.scores.statistic import ratio
 from eyechart.stats.bootstrap import resample_sums
-from eyechart.stats.estimate import make_estimate
+from eyechart.stats.estimate import make_estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +34,14 @@ def count_by_image(predictions: Predictions) -> ImageTotals | None:
     labeled = predictions.take(predictions.label != NONE)
     if not len(labeled):
         return None
-    images, index, counts = np.unique(labeled.image, return_inverse=True, return_counts=True)
+    counts, n_correct = np.bincount(labeled.image), np.bincount(labeled.image, labeled.correct)
+    images = np.flatnonzero(counts)
     assert labeled.prediction is not None
     missed = labeled.correct == 0
     return ImageTotals(
         images=images,
-        counts=counts,
-        n_correct=np.bincount(index, labeled.correct).astype(np.float64),
+        counts=counts[images],
+        n_correct=n_correct[images].astype(np.float64),
         wrong=np.stack([labeled.label[missed], labeled.prediction[missed]]),
     )
 
@@ -72,28 +74,58 @@ class ByClass:
         """Return the results of every class with predictions, in the order of labels."""
         if not self._names:
             return []
-        shape = (len(self._names), len(self.clean))
+        labels, class_index = np.unique(self.clean.label, return_inverse=True)
+        shape = (len(self._names), len(labels))
+        # Numbers of predictions and of correct predictions by corruption and class, and by image.
         counts, hits = np.zeros(shape), np.zeros(shape)
+        image_counts, image_hits = np.zeros(len(self.clean)), np.zeros(len(self.clean))
         for row, totals in enumerate(self._totals):
             # Clean images are sorted and contain every image of the test.
-            columns = np.searchsorted(self.clean.image, totals.images)
-            counts[row, columns], hits[row, columns] = totals.counts, totals.n_correct
-        labels, class_index = np.unique(self.clean.label, return_inverse=True)
-        replicates = self._replicates(
-            counts.sum(axis=0), hits.sum(axis=0), class_index, len(labels)
+            images = np.searchsorted(self.clean.image, totals.images)
+            classes = class_index[images]
+            counts[row] = np.bincount(classes, totals.counts, len(labels))
+            hits[row] = np.bincount(classes, totals.n_correct, len(labels))
+            image_counts[images] += totals.counts
+            image_hits[images] += totals.n_correct
+        n_images = np.bincount(class_index[image_counts > 0], minlength=len(labels))
+        chosen = np.flatnonzero((labels != NONE) & (n_images > 0))
+        replicates = self._replicates(image_counts, image_hits, class_index, len(labels))
+        corrupted = make_estimates(
+            ratio(hits.sum(axis=0), counts.sum(axis=0))[chosen],
+            replicates.T[chosen],
+            n_images[chosen],
         )
+        # Infinity keeps corruptions without predictions from being chosen as the worst.
+        rates = np.where(counts > 0, ratio(hits, counts), np.inf)
+        worst = rates.argmin(axis=0)
+        clean = self._clean_rates(class_index, len(labels))
         mistakes = self._mistakes()
         results = []
-        # The images of each class, in order; comparing all labels with each class would be slow.
-        by_label = np.argsort(class_index, kind="stable")
-        ends = np.cumsum(np.bincount(class_index))
-        for column, label in enumerate(labels.tolist()):
-            members = by_label[ends[column - 1] if column else 0 : ends[column]]
-            if label != NONE and counts[:, members].any():
-                mistake = mistakes.get(label, (NONE, None))
-                rates = _ClassRates(counts[:, members], hits[:, members], replicates[:, column])
-                results.append(self._result(label, rates, self.clean.correct[members], mistake))
+        for column, estimate in zip(chosen.tolist(), corrupted, strict=True):
+            label = int(labels[column])
+            most_frequent, share = mistakes.get(label, (NONE, None))
+            results.append(
+                ClassResults(
+                    label=label,
+                    name=self.class_names[label],
+                    n_images=int(n_images[column]),
+                    n_samples=int(counts[:, column].sum()),
+                    clean=None if np.isnan(clean[column]) else float(clean[column]),
+                    corrupted=estimate,
+                    worst=self._names[worst[column]],
+                    worst_rate=float(rates[worst[column], column]),
+                    instead="" if most_frequent == NONE else self.class_names[most_frequent],
+                    instead_share=share,
+                )
+            )
         return results
+
+    def _clean_rates(self, class_index: IntArray, classes: int) -> FloatArray:
+        """Return the accuracy of every class on clean images; NaN if it is unknown."""
+        known = ~np.isnan(self.clean.correct)
+        index, right = class_index[known], self.clean.correct[known]
+        sums = (np.bincount(index, right, classes), np.bincount(index, minlength=classes))
+        return ratio(*(of_class.astype(np.float64) for of_class in sums))
 
     def _replicates(
         self, counts: FloatArray, hits: FloatArray, class_index: IntArray, classes: int
@@ -107,51 +139,24 @@ class ByClass:
             shape=(len(counts), 2 * classes),
         )
         sums = resample_sums(table.tocsr(), self.n_bootstrap, self.seed)
-        right, total = sums[:, :classes], sums[:, classes:]
-        shares: FloatArray = np.full(right.shape, np.nan)
-        np.divide(right, total, out=shares, where=total > 0)
-        return shares
-
-    def _result(
-        self,
-        label: int,
-        rates: "_ClassRates",
-        clean: FloatArray,
-        mistake: tuple[int, float | None],
-    ) -> ClassResults:
-        """Return the results of one class; `clean`: which clean images are classified correctly."""
-        by_corruption = rates.by_corruption
-        worst = int(by_corruption.argmin())
-        n_images = int((rates.counts.sum(axis=0) > 0).sum())
-        most_frequent, share = mistake
-        # A replicate without any image of this class does not count for it.
-        replicates = np.where(np.isnan(rates.replicates), rates.value, rates.replicates)
-        return ClassResults(
-            label=label,
-            name=self.class_names[label],
-            n_images=n_images,
-            n_samples=int(rates.counts.sum()),
-            clean=None if np.isnan(clean).all() else float(np.nanmean(clean)),
-            corrupted=make_estimate(rates.value, replicates, n_images),
-            worst=self._names[worst],
-            worst_rate=float(by_corruption[worst]),
-            instead="" if most_frequent == NONE else self.class_names[most_frequent],
-            instead_share=share,
-        )
+        return ratio(sums[:, :classes], sums[:, classes:])
 
     def _mistakes(self) -> dict[int, tuple[int, float]]:
         """Return each class's most frequent incorrect prediction.
 
         The second value is the fraction of the class's errors with this prediction.
         """
-        pairs, counts = np.unique(
-            np.concatenate([totals.wrong for totals in self._totals], axis=1),
-            axis=1,
-            return_counts=True,
-        )
+        wrong = np.concatenate([totals.wrong for totals in self._totals], axis=1)
+        if not wrong.size:
+            return {}
+        # One number for each pair, in the order of labels and then of predictions, which start at
+        # −1: sorting numbers is much faster than sorting pairs.
+        width = int(wrong[1].max()) + 2
+        codes, counts = np.unique(wrong[0] * width + wrong[1] + 1, return_counts=True)
+        pairs = np.stack([codes // width, codes % width - 1])
         mistakes = {}
         labels, starts = np.unique(pairs[0], return_index=True)
-        # np.unique sorts pairs by label, so that the pairs of a label are adjacent.
+        # np.unique sorts, so that the pairs of a label are adjacent.
         ends = np.searchsorted(pairs[0], labels, side="right")
         for label, start, end in zip(labels.tolist(), starts, ends, strict=True):
             predictions, frequency = pairs[1, start:end], counts[start:end]
@@ -159,29 +164,3 @@ class ByClass:
             most = int(frequency.argmax())
             mistakes[label] = (int(predictions[most]), float(frequency[most] / frequency.sum()))
         return mistakes
-
-
-@dataclass(frozen=True, eq=False)
-class _ClassRates:
-    """Numbers of predictions and of correct predictions for one class, by corruption and image.
-
-    `replicates` contains the accuracy in each bootstrap replicate.
-    """
-
-    counts: FloatArray
-    hits: FloatArray
-    replicates: FloatArray
-
-    @property
-    def value(self) -> float:
-        """Accuracy over all corruptions."""
-        return float(self.hits.sum(axis=1).sum() / self.counts.sum(axis=1).sum())
-
-    @property
-    def by_corruption(self) -> FloatArray:
-        """Accuracy under each corruption; infinity for a corruption without predictions."""
-        total, right = self.counts.sum(axis=1), self.hits.sum(axis=1)
-        # Infinity keeps corruptions without predictions from being chosen as the worst.
-        rates: FloatArray = np.full(len(total), np.inf)
-        np.divide(right, total, out=rates, where=total > 0)
-        return rates

@@ -52,7 +52,7 @@ def caveats_of(
         names = ", ".join(image.name for image in task.images.damaged[:3])
         yield f"{len(task.images.damaged)} damaged images were left out: {names}."
     full_side = find_ruler(task.plan.ruler).full_side
-    if min(min(size) for size in task.images.sizes) < full_side and task.images.has_clean:
+    if min(map(min, set(task.images.sizes))) < full_side and task.images.has_clean:
         yield (
             f"Images smaller than {full_side} px have fewer scales: their Δv is not comparable with"
             " the Δv of larger images."

@@ -128,7 +128,7 @@ class CorruptionScorer:
         if self.geometric:
             # A movement reaches a part of the axis: an area up to Δv = 1 would be extrapolated.
             curve = replace(curve, density=curve.density.up_to(curve.observed[-1][1]))
-        n_images = len(np.unique(predictions.image))
+        n_images = int(np.count_nonzero(np.bincount(predictions.image)))
         comparison, why_none = self._compare(metric, curve, n_images)
         return PropertyResults(
             rate=without_curve.rate,

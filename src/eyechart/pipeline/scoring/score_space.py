@@ -100,7 +100,7 @@ class SpaceScorer:
         references = self._humans[0]
         results = SpaceResults(
             n_images=len(clean),
-            classes=len(np.unique(labels)),
+            classes=int(np.count_nonzero(np.bincount(labels))),
             left_out=int((self.space.labels == NONE).sum()) if self._is_in_categories else 0,
             verdict=verdict,
             clean_accuracy=self._clean_accuracy(),
@@ -151,11 +151,11 @@ class SpaceScorer:
     @cached_property
     def _clean(self) -> Predictions:
         """Predictions for the clean images that are scored."""
-        return self._counted(self._reader.clean(self.model.name))
+        return self._reader.clean(self.model.name, only_labeled=self._is_in_categories)
 
     @cached_property
     def _has_labels(self) -> bool:
-        return bool((self._reader.clean(self.model.name).label != NONE).any())
+        return self._reader.has_labels(self.model.name)
 
     @property
     def _is_in_categories(self) -> bool:
@@ -173,14 +173,11 @@ class SpaceScorer:
             return None, "humans responded in 16 categories: see entry16"
         return self.run.humans
 
-    def _counted(self, predictions: Predictions) -> Predictions:
-        """Return the predictions to score; in `entry16`, only for images that have a category."""
-        if not self._is_in_categories:
-            return predictions
-        return predictions.take(predictions.label != NONE)
-
     def _predictions(self, corruption: str) -> Predictions:
-        predictions = self._counted(self._reader.outcomes(self.model.name, corruption))
+        # In `entry16`, only images that have a category are scored.
+        predictions = self._reader.outcomes(
+            self.model.name, corruption, only_labeled=self._is_in_categories
+        )
         # Otherwise dogs and birds would make up three quarters of ImageNet's images in the
         # categories.
         weights = class_weights(predictions.label) if self._is_uneven else None
