@@ -18,8 +18,8 @@ HYPOTHESES = (16, 5)
 SMALLEST = 28
 """Cells along the longer side of the smallest copy of an image, at least."""
 
-STEPS, LAST_STEPS = 4, 3
-"""Number of Gauss–Newton steps on each copy, and on the largest one, which is the most expensive.
+FIRST_STEPS, STEPS, LAST_STEPS = 4, 3, 2
+"""Number of Gauss–Newton steps on the smallest copies, and on the largest, the most expensive ones.
 """
 
 SEARCHED_AT_ONCE, SEARCHED_IN_TRITON = 64, 256
@@ -74,7 +74,8 @@ def describe_copies(gray: Tensor) -> CleanCopies:
 
 def centered(gray: Tensor) -> Tensor:
     """Return gray levels around 0, so that sums in float32 are precise."""
-    return gray.to(torch.float32) - 128
+    # one operation for whole numbers, which become float32
+    return gray.to(torch.float32) - 128 if gray.is_floating_point() else gray - 128.0
 
 
 def levels_of(gray: Tensor) -> list[Tensor]:
@@ -98,8 +99,8 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     """
     maps = identity_maps(len(corrupted[0]), corrupted[0])
     # coarse first, because a step only corrects displacements of a few cells
-    for level in (-1, -2):
-        maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
+    for level, steps in ((-1, FIRST_STEPS), (-2, STEPS)):
+        maps = refine(clean.levels[level], corrupted[level], maps, size, steps)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
     at_once = SEARCHED_IN_TRITON if has_triton(maps.device) else SEARCHED_AT_ONCE
     for far in torch.split((near < ENOUGH).nonzero().flatten(), at_once):
@@ -121,10 +122,10 @@ def _searched(
 ) -> tuple[Tensor, Tensor]:
     """Return the best maps of the search, refined on the two smallest copies, and agreements."""
     maps = search(clean.searched(), corrupted[0], HYPOTHESES[0])
-    for level, keep in ((-1, HYPOTHESES[1]), (-2, 1)):
+    for level, keep, steps in ((-1, HYPOTHESES[1], FIRST_STEPS), (-2, 1, STEPS)):
         one, two = clean.levels[level], corrupted[level]
         # hypotheses join the batch axis, so that `refine` handles all of them at once
-        flat = refine(one, two, maps.flatten(0, 1), size, STEPS)
+        flat = refine(one, two, maps.flatten(0, 1), size, steps)
         scores = agreement(one, two, flat, size).reshape(-1, maps.shape[1])
         best, places = scores.topk(keep, dim=1)
         images = torch.arange(len(maps), device=maps.device)[:, None]

@@ -73,6 +73,12 @@ def _filtered(tile, down, across):  # type: ignore[no-untyped-def]
     return tl.dot(down, lines.to(tl.float16))
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _store_copy(out, place, value, SIDE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Store a copy at its place, if it has one."""
+    tl.store(out + place * (SIDE * SIDE), value, mask=place >= 0)
+
+
 @triton.jit(do_not_specialize=["n_maps", "cells", "rows", "columns", "height", "width"])  # type: ignore[untyped-decorator]
 def _copy(  # type: ignore[no-untyped-def]
     images, points, linear, origins, flips, filters, target,
@@ -121,14 +127,14 @@ def _copy(  # type: ignore[no-untyped-def]
     # masked after the filters, which would see the border of the mask as an edge
     is_visible = is_cell & (tl.abs(clean_x) <= limit_x) & (tl.abs(clean_y) <= limit_y)
     value = tl.where(is_visible, value, 0.0).to(tl.float16)
-    out = target + image * n_maps * (SIDE * SIDE)
-    for flip in tl.static_range(4):
-        copy = tl.load(source + flip)
-        down = rows - 1 - row if flip % 2 == 1 else row
-        across = columns - 1 - column if flip == 1 or flip == 2 else column
-        # cells beyond the copy are 0 and stay where they are
-        cell = tl.where(is_cell, down * SIDE + across, row * SIDE + column)
-        tl.store(out + copy * (SIDE * SIDE) + cell, value, mask=copy >= 0)
+    # matrices that reverse the order, because stores in reverse order take longest
+    back_down, back_across = tl.load(entry + 4 * SIDE * SIDE), tl.load(entry + 5 * SIDE * SIDE)
+    mirrored = tl.dot(value, back_across).to(tl.float16)
+    out = target + image * n_maps * (SIDE * SIDE) + row * SIDE + column
+    _store_copy(out, tl.load(source), value, SIDE)
+    _store_copy(out, tl.load(source + 1), tl.dot(back_down, mirrored).to(tl.float16), SIDE)
+    _store_copy(out, tl.load(source + 2), mirrored, SIDE)
+    _store_copy(out, tl.load(source + 3), tl.dot(back_down, value).to(tl.float16), SIDE)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -276,11 +282,18 @@ def _bounds(side: int, count: int) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=8)
 def _filters(rows: int, columns: int, device: torch.device) -> Tensor:
-    """Return the filters of `contrasts` as matrices (4, SIDE, SIDE): down and across, by sigma."""
+    """Return matrices (6, SIDE, SIDE), each down and across.
+
+    The first four are the filters of `contrasts`, by sigma; the others reverse the order of cells.
+    """
     matrices = []
     for sigma in (0.7, 3.0):
         weights = gaussian(sigma, min(rows, columns))
         matrices += [_matrix(weights, rows), _matrix(weights, columns).T]
+    for side in (rows, columns):
+        reversal = torch.zeros((SIDE, SIDE))
+        reversal[:side, :side] = torch.eye(side).flip(0)
+        matrices.append(reversal)
     return torch.stack(matrices).contiguous().to(device, torch.float16)
 
 
