@@ -106,11 +106,11 @@ ALONE := tests/experiment/test_timing.py tests/experiment/test_load.py tests/exp
     tests/experiment/test_deployed_pages.py
 BESIDE := $(addprefix --ignore=,$(ALONE))
 
-# Tests wait for browsers and servers now and then, and mypy makes use of that.
+# Tests wait for browsers and servers now and then, at first in particular; lint and docs, one after
+# the other, make use of that.
 test: $(STAMP) browser frontend
-	+$(MAKE) -j2 lint beside
+	+$(MAKE) -j2 beside lint docs
 	$(PYTEST) -n 0 $(ALONE)
-	$(MAKE) docs
 
 beside: $(STAMP)
 	$(PYTEST) $(BESIDE)

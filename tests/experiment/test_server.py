@@ -1,7 +1,6 @@
 """The server of a study, asked as the page asks it, on SQLite and on PostgreSQL."""
 
 import threading
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -12,6 +11,7 @@ from sqlalchemy import func, select
 
 from experiment_postgres import postgresql
 from experiment_studies import SIDE, Sizes, Visitor, in_process, make_study
+from eyechart.experiment.quality import judging
 from eyechart.experiment.quality.judging import apply_rules
 from eyechart.experiment.storage.database import THREADS
 from eyechart.experiment.storage.database_tables import (
@@ -336,10 +336,20 @@ def test_platform_ids_are_kept_apart_and_can_be_forgotten(client):
     assert again.state()["participant"] == visitor.state().get("participant", person.code)
 
 
-def test_whoever_left_midway_and_breaks_a_rule_gives_back_its_responses(tmp_path, urls):
+def test_whoever_left_midway_and_breaks_a_rule_gives_back_its_responses(
+    tmp_path, urls, monkeypatch
+):
+    passed = [timedelta(0)]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + passed[0]
+
+    monkeypatch.setattr(judging, "datetime", Clock)
     folder = make_study(tmp_path / "s", sizes=Sizes(main=30, stimuli=1), url=urls(), practice=0,
-                        qualification=0, catch=8, trials=60, k=1, lease_minutes=0.1)  # fmt: skip
-    with in_process(folder) as client:
+                        qualification=0, catch=8, trials=60, k=1, lease_minutes=15)  # fmt: skip
+    with in_process(folder, clock=lambda: Clock.now(UTC)) as client:
         spammer = Visitor(client).begin()
         for _ in range(25):
             said = truth(client, trial := spammer.next()["trial"]["id"])
@@ -347,8 +357,9 @@ def test_whoever_left_midway_and_breaks_a_rule_gives_back_its_responses(tmp_path
         given = sum(taken(client)[0].values())
         assert given > 15
         assert apply_rules(client.study) == 0, "somebody may still come back"
-        # six seconds, which no stall of a busy machine takes between two requests
-        time.sleep(6.5)
+        passed[0] = timedelta(minutes=14)
+        assert apply_rules(client.study) == 0, "somebody may still come back"
+        passed[0] = timedelta(minutes=16)
         assert apply_rules(client.study) > 0
         assert sum(taken(client)[0].values()) == 0
         # who comes back and goes on is given back once, not twice

@@ -114,17 +114,17 @@ def test_a_table_is_looked_up_for_the_suite(whole):
 @pytest.mark.parametrize(
     ("plan", "images", "says"),
     [
-        (Plan("imagenet-c"), "whole", "JPEG"),
-        (Plan("imagenet-c", jpeg=75), "whole", "75"),
-        (Plan("imagenet-c", jpeg=85), "part", "970"),
-        (Plan("imagenet-c", jpeg=85), "large", "299"),
-        (Plan("vcr", jpeg=85), "whole", "vcr"),
-        (Plan("imagenet-c", n=1000, jpeg=85, sampling="uniform"), "whole", "these samples differ"),
-        (Plan("imagenet-c", jpeg=85, labels="entry16"), "whole", "16 categories"),
+        (Plan("imagenet-c"), None, "JPEG"),
+        (Plan("imagenet-c", jpeg=75), None, "75"),
+        (Plan("imagenet-c", jpeg=85), {"count": 970}, "970"),
+        (Plan("imagenet-c", jpeg=85), {"side": 299}, "299"),
+        (Plan("vcr", jpeg=85), None, "vcr"),
+        (Plan("imagenet-c", n=1000, jpeg=85, sampling="uniform"), None, "these samples differ"),
+        (Plan("imagenet-c", jpeg=85, labels="entry16"), None, "16 categories"),
     ],
 )
 def test_a_table_is_rejected_where_it_does_not_hold(whole, plan, images, says):
-    own = {"whole": whole, "part": validation_set(970), "large": validation_set(side=299)}[images]
+    own = whole if images is None else validation_set(**images)
     with pytest.raises(ec.UsageError, match=says):
         choose_baseline("alexnet", plan, own, [])
     assert choose_baseline("auto", plan, own, []).name == ""

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
+from eyechart.pipeline import run_plan
 from eyechart.pipeline.fail_under import floor_outcomes
 from eyechart.pipeline.floors import Floor, read_floor
 from eyechart.pipeline.run_plan import (
@@ -75,6 +76,22 @@ def test_the_plan_counts_the_samples_at_published_severities(folder, tmp_path):
     plan = RunPlan.model_validate_json((out / "plan.json").read_text())
     assert plan.n_at_levels == 5 * results.images.used
     assert f"{plan.n_at_levels:,} samples at published severities;" in plan.sentences()[0]
+
+
+@pytest.mark.parametrize(("n", "probed"), [(12, 1), (30, 3), (60, 6), (90, 6)])
+def test_the_estimate_of_a_short_run_takes_at_most_a_tenth_of_its_samples(
+    folder, monkeypatch, n, probed
+):
+    timed = []
+
+    def record(groups, *rest):
+        timed.append([len(samples) for samples in groups])
+        return 1.0
+
+    monkeypatch.setattr(run_plan, "_timed", record)
+    ec.evaluate(mean_color, folder, n=n, **QUICK)
+    # the first sample only warms up
+    assert timed[2:] == [[1], [probed]]
 
 
 def test_a_stopped_run_resumes_with_the_samples_of_its_plan(folder, tmp_path):

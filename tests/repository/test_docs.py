@@ -19,6 +19,7 @@ from eyechart.suites.suite import all_entries, load_suite
 from places import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMAND_LINE = typer.main.get_command(app)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -135,7 +136,7 @@ def named_commands(page: Path) -> list[str]:
 def check_command(line: str) -> None:
     """The subcommand and its options exist."""
     words = re.split(r"\s+(?:&&|;|\||>|#)\s|…", line[line.index("eyechart ") :])[0].split()[1:]
-    command = typer.main.get_command(app)
+    command = COMMAND_LINE
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     if hasattr(command, "commands"):

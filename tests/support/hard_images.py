@@ -1,5 +1,7 @@
 """Gray pictures of 224 px on which VIF is hard to compute in float32, and what is done to them."""
 
+from functools import cache
+
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from skimage import data
@@ -14,6 +16,7 @@ def eight_bits(values):
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
+@cache
 def image(name):
     return stimulus(getattr(data, name)()).mean(axis=2)
 

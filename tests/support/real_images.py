@@ -1,10 +1,18 @@
 """Four real photographs, as people and models would look at them: 224 px, 8 bits."""
 
+from functools import cache
+
 import numpy as np
 from PIL import Image
 from skimage import data
 
 NAMES = ("astronaut", "chelsea", "coffee", "rocket")
+
+
+@cache
+def whole_photo(name):
+    """A photograph as scikit-image has it, which would decode its file anew each time."""
+    return Image.fromarray(getattr(data, name)())
 
 
 def stimulus(rgb):
@@ -16,5 +24,11 @@ def stimulus(rgb):
     return np.asarray(image.crop((left, top, left + 224, top + 224)))
 
 
+@cache
+def _stimuli():
+    return np.stack([stimulus(np.asarray(whole_photo(name))) for name in NAMES])
+
+
 def real_images():
-    return np.stack([stimulus(getattr(data, name)()) for name in NAMES])
+    # each test may write into its own
+    return _stimuli().copy()

@@ -1,11 +1,10 @@
 """Photographs and test sets that studies are made of."""
 
 import numpy as np
-from PIL import Image
-from skimage import data
 
 import eyechart as ec
 from eyechart.labels.categories import CATEGORIES
+from real_images import NAMES, whole_photo
 
 SIDE = 32
 SMALL = ("--trials", 20, "--practice", 4, "--qualification", 5, "--catch", 3)
@@ -18,8 +17,7 @@ def save_real_images(folder, each=4, labels=CATEGORIES, side=SIDE):
     for label in labels:
         (folder / label).mkdir(parents=True, exist_ok=True)
         for number in range(each):
-            name = ("astronaut", "chelsea", "coffee", "rocket")[number % 4]
-            whole = Image.fromarray(getattr(data, name)())
+            whole = whole_photo(NAMES[number % 4])
             left, top = (int(random.integers(0, room - 90)) for room in whole.size)
             part = whole.crop((left, top, left + 90, top + 90)).resize((side, side))
             part.save(folder / label / f"{number}.png")

@@ -13,6 +13,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import CheckFailed, UsageError
+from eyechart.core.quick_imports import quick_imports
 from eyechart.core.storage.remote_folder import OutputFolder, output_folder
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
@@ -48,8 +49,9 @@ def run_evaluate(
     """Evaluate models, print the results, write them with the command line, and log them."""
     # before the run, which may take hours
     check_loggers(loggers)
-    from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
+    with quick_imports():
+        from eyechart.cli.shared.progress import ProgressBars
+        from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 
     assert settings.out is not None, "the command has a folder for its results"
     with output_folder(settings.out) as out:

@@ -11,6 +11,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.merging import merge_other
 from eyechart.cli.shared.paths import folder_or_file
 from eyechart.cli.shared.stop import stopped
+from eyechart.core.quick_imports import quick_imports
 from eyechart.core.storage.remote_folder import output_folder
 
 
@@ -28,8 +29,9 @@ def merge(
     ],
 ) -> None:
     """Merge the shards of evaluate, testset make or corrupt, and score those of evaluate."""
-    from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.pipeline.merge import merge_shards
+    with quick_imports():
+        from eyechart.cli.shared.progress import ProgressBars
+        from eyechart.pipeline.merge import merge_shards
 
     sentence = merge_other(out)
     if sentence is not None:

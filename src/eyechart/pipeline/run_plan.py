@@ -53,6 +53,10 @@ PER_IMAGE = 5
 PROBED = {"cpu": 6, "cuda": 512}
 """Number of samples per corruption that the run time is estimated from, by device type."""
 
+RUN_PER_PROBED = 10
+"""Minimum number of samples in a run per sample that is probed on a CPU: the estimate of a short
+run should not take as long as the run."""
+
 WARM_UP = {"cpu": 1, "cuda": 512}
 """Number of samples per corruption that are predicted before, because the first ones are slow."""
 
@@ -247,6 +251,8 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     images, device = inputs.images, inputs.device
     # Few samples on a CPU, where each takes tens of milliseconds.
     n_timed, n_first = PROBED.get(device.type, 6), WARM_UP.get(device.type, 1)
+    if settings.n is not None and device.type == "cpu":
+        n_timed = min(n_timed, max(1, settings.n // RUN_PER_PROBED))
     # Strengths from the published domains: a probe needs neither a pilot nor a search.
     few = replace(plan, n=n_first + n_timed, sampling=PAPER, delta_v=(0.0, 1.0))
     clean, *corrupted = plan_samples(images, few)

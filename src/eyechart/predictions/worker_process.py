@@ -8,6 +8,8 @@ import threading
 from multiprocessing import connection, parent_process
 from typing import Any
 
+from eyechart.core.quick_imports import quick_imports
+
 
 def run_worker(pipe: "connection.Connection[Any, Any]", order: bytes) -> None:
     """Run the items that come through the pipe, as `order` (a pickled record) says."""
@@ -15,7 +17,8 @@ def run_worker(pipe: "connection.Connection[Any, Any]", order: bytes) -> None:
     # Workers have more threads than there are cores; those that wait must leave them to others. It
     # is read when torch is imported, which happens here.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    from eyechart.predictions.processes import work
+    with quick_imports():
+        from eyechart.predictions.processes import work
 
     work(pipe, order)
 

@@ -9,7 +9,6 @@ from itertools import combinations
 from math import sqrt
 
 import numpy as np
-from scipy.stats import rankdata
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
@@ -65,6 +64,9 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
         >>> rank(scores, higher_is_better=True).ranks
         {'small': 2.0, 'large': 1.0}
     """
+    # scipy.stats takes long to import, and the reports of one model rank nothing.
+    from scipy.stats import rankdata
+
     _check_scores(scores)
     # rankdata gives rank 1 to the smallest value
     sign = -1 if higher_is_better else 1

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
 from types import NoneType, UnionType
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from eyechart.core.options import GROUPS
 
 if TYPE_CHECKING:
-    from typer._click import Context, HelpFormatter, Parameter
+    from typer._click import Command, Context, HelpFormatter, Parameter
 
 HELP_ALL = "--help-all"
 MANY_OPTIONS = 20
@@ -116,6 +118,14 @@ class CommandLine(typer.Typer):
     def command(self, *arguments: Any, **options: Any) -> Callable[[Decorated], Decorated]:
         """Return a decorator that adds a command, like Typer's own `command`."""
         return super().command(*arguments, **{"cls": HelpCommand, **options})
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command line, like Typer's own call, which builds all commands anew each time."""
+        return self._built(*arguments, **options)
+
+    @cached_property
+    def _built(self) -> "Command":
+        return get_command(self)
 
 
 def _opening(usage: str, text: str | None) -> list[str]:
