@@ -13,7 +13,7 @@ from eyechart.visual_change.registration import (
     search,
     warping,
 )
-from eyechart.visual_change.registration.agreement import _sums_of_details
+from eyechart.visual_change.registration.agreement import _compared
 from eyechart.visual_change.registration.estimate import describe_copies
 from eyechart.visual_change.registration.registered import register
 from eyechart.visual_change.registration.warping import moved, sample, smoothed
@@ -127,25 +127,35 @@ def test_constant_images_are_not_moved(level):
 @pytest.mark.parametrize("sides", LEVELS)
 @pytest.mark.parametrize("sigma", [1.5, 3.0])
 def test_details_agree_alike(sides, sigma):
-    from eyechart.visual_change.registration.agreement_triton import sums_in_triton
+    from eyechart.visual_change.registration.agreement_triton import compared_in_triton
 
     clean, corrupted, size = pairs_of(*sides)
-    expected = _sums_of_details(clean, corrupted, all_maps(), size, sigma)
-    computed = sums_in_triton(clean, corrupted, all_maps(), size, sigma)
+    expected = _compared(clean, corrupted, all_maps(), size, sigma)
+    computed = compared_in_triton(clean, corrupted, all_maps(), size, sigma)
     for one, two in zip(computed, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-1)
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
 
 
 def test_hypotheses_share_their_images_when_details_are_compared():
-    from eyechart.visual_change.registration.agreement_triton import sums_in_triton
+    from eyechart.visual_change.registration.agreement_triton import compared_in_triton
 
     clean, corrupted, size = pairs_of(28, 28)
     shared, repeated = as_hypotheses(clean, corrupted)
-    computed = sums_in_triton(*shared, all_maps(), size, 3.0)
-    for one, two in zip(computed, sums_in_triton(*repeated, all_maps(), size, 3.0), strict=True):
+    computed = compared_in_triton(*shared, all_maps(), size, 3.0)
+    same = compared_in_triton(*repeated, all_maps(), size, 3.0)
+    for one, two in zip(computed, same, strict=True):
         assert torch.equal(one, two)
-    expected = _sums_of_details(*shared, all_maps(), size, 3.0)
-    torch.testing.assert_close(computed[0], expected[0], rtol=1e-4, atol=1e-1)
+    expected = _compared(*shared, all_maps(), size, 3.0)
+    torch.testing.assert_close(computed[0], expected[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sides", [(32, 32), (19, 41), (57, 30), (3, 5)])
+def test_images_are_halved_alike(sides, monkeypatch):
+    images = torch.rand((3, *sides)) * 255
+    expected = warping.halved(images, 1.0)
+    monkeypatch.setattr(warping, "has_triton", lambda _: True)
+    for one, two in zip(warping.halved(images, 1.0), expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-4)
 
 
 @pytest.fixture

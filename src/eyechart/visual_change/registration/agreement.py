@@ -45,32 +45,30 @@ def agreement(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, i
     There are n maps (B · n, 2, 3) for each pair of images.
     """
     # brightness that varies slowly over an image would otherwise dominate the correlation
-    shared, own, other = _sums_of_details(clean, corrupted, maps, size, 3.0)
-    # constant images have no details at all, and 0 / 0 would be NaN
-    return shared / (own * other).clamp_min(1e-6).sqrt()
+    return _compared(clean, corrupted, maps, size, 3.0)[0]
 
 
 def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the factor (B,) by which details of the clean image appear in the corrupted one."""
-    shared, own, _ = _sums_of_details(clean, corrupted, maps, size, 1.5)
-    # the slope of a regression on the clean image, which noise in the corrupted one does not bias
-    return shared / own.clamp_min(1e-6)
+    return _compared(clean, corrupted, maps, size, 1.5)[1]
 
 
-def _sums_of_details(
+def _compared(
     clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return Σ one · two, Σ one² and Σ two² (B · n,) over the details that both images show."""
+) -> tuple[Tensor, Tensor]:
+    """Return correlations and factors (B · n,) of the details that both images show."""
     if has_triton(corrupted.device):
-        from eyechart.visual_change.registration.agreement_triton import sums_in_triton
+        from eyechart.visual_change.registration.agreement_triton import compared_in_triton
 
-        return sums_in_triton(clean, corrupted, maps, size, sigma)
+        return compared_in_triton(clean, corrupted, maps, size, sigma)
     clean, corrupted = for_maps(clean, maps), for_maps(corrupted, maps)
     one, two, weight = _details(clean, corrupted, maps, size, sigma)
     shared, own, other = (
         (product * weight).sum(dim=(1, 2)) for product in (one * two, one * one, two * two)
     )
-    return shared, own, other
+    # constant images have no details at all, and 0 / 0 would be NaN; the factor is the slope of a
+    # regression on the clean image, which noise in the corrupted one does not bias
+    return shared / (own * other).clamp_min(1e-6).sqrt(), shared / own.clamp_min(1e-6)
 
 
 def _details(

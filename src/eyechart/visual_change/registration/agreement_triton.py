@@ -1,7 +1,7 @@
-"""Sums over the details of two images for `agreement`, in one Triton kernel.
+"""Correlation of the details of two images for `agreement`, in one Triton kernel.
 
 One program moves a clean image, fills in what the corrupted one does not show, smooths both along
-lines and columns, and sums products of what that removes. Between these steps it waits for all of
+lines and columns, and correlates what that removes. Between these steps it waits for all of
 its threads, which read what others have written: separate kernels would take less time on a GPU
 than the host needs to launch them.
 """
@@ -44,12 +44,12 @@ def _fit(count, first, second, squares, products):  # type: ignore[no-untyped-de
 
 
 @triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
-def _sum_details(  # type: ignore[no-untyped-def]
-    clean, corrupted, points, maps, images, lines, sums, n_maps, rows, columns,
+def _compare_details(  # type: ignore[no-untyped-def]
+    clean, corrupted, points, maps, images, lines, results, n_maps, rows, columns,
     across, down, limit_x, limit_y,
     WEIGHTS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Sum the products of details of one pair of images.
+    """Compare the details of one pair of images.
 
     `images`, `lines`: room for two images per program, and for them smoothed along their lines.
     """
@@ -130,16 +130,19 @@ def _sum_details(  # type: ignore[no-untyped-def]
         own += one * one
         other += two * two
     # each of a few hundred terms in float32, their sum in float64
-    n_programs = tl.num_programs(0)
-    tl.store(sums + index, tl.sum(shared.to(tl.float64)).to(tl.float32))
-    tl.store(sums + n_programs + index, tl.sum(own.to(tl.float64)).to(tl.float32))
-    tl.store(sums + 2 * n_programs + index, tl.sum(other.to(tl.float64)).to(tl.float32))
+    product = tl.sum(shared.to(tl.float64))
+    square, other_square = tl.sum(own.to(tl.float64)), tl.sum(other.to(tl.float64))
+    # constant images have no details at all, and 0 / 0 would be NaN
+    correlation = product / tl.sqrt(tl.maximum(square * other_square, 1e-6))
+    tl.store(results + index, correlation.to(tl.float32))
+    factor = product / tl.maximum(square, 1e-6)
+    tl.store(results + tl.num_programs(0) + index, factor.to(tl.float32))
 
 
-def sums_in_triton(
+def compared_in_triton(
     clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return Σ one · two, Σ one² and Σ two² (B · n,) over the details that both images show.
+) -> tuple[Tensor, Tensor]:
+    """Return correlations and factors (B · n,) of the details that both images show.
 
     There are n maps (B · n, 2, 3) for each pair of images (B, h, w).
     """
@@ -148,13 +151,12 @@ def sums_in_triton(
     cell = size[1] / columns
     weights = gaussian(sigma, min(rows, columns))
     images, lines = clean.new_empty((2, count, 2, rows, columns))
-    sums = clean.new_empty((3, count))
-    _sum_details[count,](
+    results = clean.new_empty((2, count))
+    _compare_details[count,](
         clean, corrupted, centers_of(rows, columns, size, corrupted.device), maps,
-        images, lines, sums, count // len(clean), rows, columns,
+        images, lines, results, count // len(clean), rows, columns,
         # a margin of one cell, because interpolation near the edge reads beyond it
         columns / size[1], rows / size[0], size[1] / 2 - cell, size[0] / 2 - cell,
         WEIGHTS=weights, TAPS=len(weights), BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
-    shared, own, other = sums.unbind()
-    return shared, own, other
+    return results[0], results[1]

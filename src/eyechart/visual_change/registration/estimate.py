@@ -10,7 +10,7 @@ from eyechart.core.devices import has_triton
 from eyechart.visual_change.registration.agreement import agreement
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
-from eyechart.visual_change.registration.warping import identity_maps, reduced, smoothed
+from eyechart.visual_change.registration.warping import halved, identity_maps, smoothed
 
 HYPOTHESES = (16, 5)
 """Number of maps of the search that are refined on the smallest copies, and on the next larger."""
@@ -52,9 +52,9 @@ class CleanCopies:
         # shared, so that spectra computed for one selection also serve others
         return CleanCopies(levels, self.gray, self.index[indices.cpu()], self.spectra)
 
-    def searched(self) -> Tensor:
-        """Return the spectra of all images for the search, (B, N, …)."""
-        places = self.index.tolist()
+    def searched(self, indices: Tensor) -> Tensor:
+        """Return the spectra of images at these indices for the search, (B, N, …)."""
+        places = self.index[indices.cpu()].tolist()
         missing = sorted({place for place in places if place not in self.spectra})
         if missing:
             # a thread may repeat what another one does here, but it stores the same values
@@ -80,13 +80,12 @@ def centered(gray: Tensor) -> Tensor:
 
 def levels_of(gray: Tensor) -> list[Tensor]:
     """Return smoothed copies of gray images (B, H, W), each half as large, finest first."""
-    images = [gray]
+    levels: list[Tensor] = []
     # `is_geometric` needs three copies, however small the image is
-    while max(images[-1].shape[1:]) >= 2 * SMALLEST or len(images) < 3:
-        # rounded up, so that no side becomes 0
-        rows, columns = (-(-side // 2) for side in images[-1].shape[1:])
-        images.append(reduced(images[-1], rows, columns))
-    return [smoothed(image, 1.0) for image in images]
+    while max(gray.shape[1:]) >= 2 * SMALLEST or len(levels) < 2:
+        level, gray = halved(gray, 1.0)
+        levels.append(level)
+    return [*levels, smoothed(gray, 1.0)]
 
 
 def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, int]) -> Tensor:
@@ -107,7 +106,7 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
         # an empty tensor has one part, which is empty too
         if not len(far):
             break
-        found, score = _searched(clean.select(far), [one[far] for one in corrupted], size)
+        found, score = _searched(clean, corrupted, far, size)
         is_better = score > near[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
     # from the third smallest on, because the two smaller ones were refined above
@@ -118,16 +117,18 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
 
 
 def _searched(
-    clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, int]
+    clean: CleanCopies, corrupted: Sequence[Tensor], far: Tensor, size: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
-    """Return the best maps of the search, refined on the two smallest copies, and agreements."""
-    maps = search(clean.searched(), corrupted[0], HYPOTHESES[0])
+    """Return the best maps of the search, refined on the two smallest copies, and agreements.
+
+    `far`: indices of the images that are searched.
+    """
+    maps = search(clean.searched(far), corrupted[0][far], HYPOTHESES[0])
     for level, keep, steps in ((-1, HYPOTHESES[1], FIRST_STEPS), (-2, 1, STEPS)):
-        one, two = clean.levels[level], corrupted[level]
+        one, two = clean.levels[level][far], corrupted[level][far]
         # hypotheses join the batch axis, so that `refine` handles all of them at once
         flat = refine(one, two, maps.flatten(0, 1), size, steps)
         scores = agreement(one, two, flat, size).reshape(-1, maps.shape[1])
         best, places = scores.topk(keep, dim=1)
-        images = torch.arange(len(maps), device=maps.device)[:, None]
-        maps = flat.reshape(maps.shape)[images, places]
+        maps = flat.reshape(maps.shape).take_along_dim(places[:, :, None, None], dim=1)
     return maps[:, 0], best[:, 0]

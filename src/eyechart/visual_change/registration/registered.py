@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from eyechart.visual_change.registration.estimate import (
 from eyechart.visual_change.registration.motion import Motion, is_nearly, motion_of, rounded
 from eyechart.visual_change.registration.view import View, nearest_error, view
 from eyechart.visual_change.registration.visible import VisibleTerms, visible_terms
-from eyechart.visual_change.registration.warping import identity_maps
+from eyechart.visual_change.registration.warping import identity_map
 from eyechart.visual_change.vif.definitions import VCR
 
 LINEAR_STEPS, SHIFT_STEPS = 2.0**16, 2.0**9
@@ -43,13 +44,17 @@ def register(copies: CleanCopies, corrupted: Tensor) -> Tensor:
     levels = levels_of(centered(corrupted))
     maps = estimate(copies, levels, size)
     # the same number on every device, in spite of different rounding
-    maps = torch.cat(
-        ((maps[..., :2] * LINEAR_STEPS).round() / LINEAR_STEPS,
-         (maps[..., 2:] * SHIFT_STEPS).round() / SHIFT_STEPS),
-        dim=2,
-    )  # fmt: skip
+    steps = _steps(maps.device)
+    maps = (maps * steps).round() / steps
     accepted = is_geometric(copies.levels, levels, maps, size)
-    return torch.where(accepted[:, None, None], maps, identity_maps(len(maps), maps))
+    return torch.where(accepted[:, None, None], maps, identity_map(maps.device))
+
+
+@lru_cache(maxsize=8)
+def _steps(device: torch.device) -> Tensor:
+    """Return the fractions to which the columns of a map are rounded, (3,)."""
+    steps = (LINEAR_STEPS, LINEAR_STEPS, SHIFT_STEPS)
+    return torch.tensor(steps, dtype=torch.float64, device=device)
 
 
 def shown_by(clean: Tensor, corrupted: Tensor, maps: Tensor) -> tuple[View, Tensor]:

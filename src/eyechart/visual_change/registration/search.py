@@ -118,10 +118,14 @@ def shown_contrasts(small: Tensor, spread: Tensor, size: tuple[int, int]) -> Ten
         spread: range of gray levels within each of their cells.
         size: height and width of the images.
     """
-    # smaller cells may be flat by chance
-    if max(size) < MIN_CELL * SIDE:
-        return contrasts(small)
-    return contrasts_of_part(small, without_fill(spread))
+    if has_large_cells(size):
+        return contrasts_of_part(small, without_fill(spread))
+    return contrasts(small)
+
+
+def has_large_cells(size: tuple[int, int]) -> bool:
+    """Return whether the cells of an image's small copy are too large to be flat by chance."""
+    return max(size) >= MIN_CELL * SIDE
 
 
 def without_fill(spread: Tensor) -> Tensor:
@@ -190,20 +194,20 @@ def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
     # the best shift of each linear map, so that hypotheses differ in more than their shift
     best, index = _best_shifts(spectra, corrupted)
     chosen = best.topk(count, dim=1).indices
-    index = index.gather(1, chosen)
-    side = 2 * REACH + 1
-    shift = torch.stack((index % side, index // side), dim=2).to(torch.float64) - REACH
-    linear = linear_maps(corrupted.device)[chosen]
-    # content moved by `shift` in the corrupted image: clean point = A (x − shift)
-    moves = -(linear @ (shift * _cell(size, corrupted.device))[..., None])
-    return torch.cat((linear, moves), dim=3)
+    return _all_maps(size, corrupted.device)[chosen, index.gather(1, chosen)]
 
 
-@lru_cache(maxsize=8)
-def _cell(size: tuple[int, int], device: torch.device) -> Tensor:
-    """Return the width and height of a cell in px (2,); kept, because copying it to a GPU waits."""
+@lru_cache(maxsize=4)
+def _all_maps(size: tuple[int, int], device: torch.device) -> Tensor:
+    """Return each linear map with each shift, (N, shifts, 2, 3), in the order of `overlaps`."""
     rows, columns = thumbnail_size(size)
-    return torch.tensor([size[1] / columns, size[0] / rows], dtype=torch.float64).to(device)
+    cell = torch.tensor([size[1] / columns, size[0] / rows], dtype=torch.float64)
+    shifts = torch.arange(-REACH, REACH + 1, dtype=torch.float64)
+    down, across = torch.meshgrid(shifts, shifts, indexing="ij")
+    moved_by = torch.stack((across.flatten(), down.flatten()), dim=1) * cell
+    linear = linear_maps(torch.device("cpu"))[:, None].expand(-1, len(moved_by), -1, -1)
+    # content moved by `shift` in the corrupted image: clean point = A (x − shift)
+    return torch.cat((linear, -(linear @ moved_by[..., None])), dim=3).to(device)
 
 
 def _best_shifts(spectra: Tensor, corrupted: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.search import (
+    FLAT,
     REACH,
     SIDE,
     candidates,
+    has_large_cells,
     linear_maps,
     overlaps,
-    shown_contrasts,
     thumbnail_size,
 )
 from eyechart.visual_change.registration.warping_triton import gaussian, sampled
@@ -71,6 +72,13 @@ def _filtered(tile, down, across):  # type: ignore[no-untyped-def]
     """Filter a tile along both axes, by matrices of float16; sums are float32."""
     lines = tl.dot(tile.to(tl.float16), across)
     return tl.dot(down, lines.to(tl.float16))
+
+
+@triton.jit
+def _filtered_precisely(tile, down, across):  # type: ignore[no-untyped-def]
+    """Filter a tile along both axes, by matrices of float32."""
+    lines = tl.dot(tile, across, input_precision="tf32x3")
+    return tl.dot(down, lines, input_precision="tf32x3")
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -137,6 +145,46 @@ def _copy(  # type: ignore[no-untyped-def]
     _store_copy(out, tl.load(source + 3), tl.dot(back_down, value).to(tl.float16), SIDE)
 
 
+@triton.jit(do_not_specialize=["rows", "columns"])  # type: ignore[untyped-decorator]
+def _show(  # type: ignore[no-untyped-def]
+    small, spread, filters, target, rows, columns, flat, SIDE: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Equalize the contrasts of one small moved image, without its fill; see `shown_contrasts`.
+
+    `flat`: range of gray levels below which a cell is flat; 0 if none is.
+    """
+    image = tl.program_id(0).to(tl.int64)
+    row, column = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
+    is_cell = (row < rows) & (column < columns)
+    first = image * rows * columns
+    is_shown = is_cell
+    for down in tl.static_range(-1, 2):
+        for across in tl.static_range(-1, 2):
+            is_inside = (row + down >= 0) & (row + down < rows)
+            is_inside = is_inside & (column + across >= 0) & (column + across < columns)
+            cell = spread + first + (row + down) * columns + column + across
+            is_shown = is_shown & (tl.load(cell, mask=is_inside, other=float("inf")) >= flat)
+    weight = is_shown.to(tl.float32)
+    entry = filters + row * SIDE + column
+    fine_down, fine_across = tl.load(entry), tl.load(entry + SIDE * SIDE)
+    coarse_down = tl.load(entry + 2 * SIDE * SIDE)
+    coarse_across = tl.load(entry + 3 * SIDE * SIDE)
+    seen = tl.load(small + first + row * columns + column, mask=is_shown, other=0.0)
+    fine = tl.maximum(_filtered_precisely(weight, fine_down, fine_across), 1e-3)
+    coarse = tl.maximum(_filtered_precisely(weight, coarse_down, coarse_across), 1e-3)
+    band = _filtered_precisely(seen, fine_down, fine_across) / fine
+    band = (band - _filtered_precisely(seen, coarse_down, coarse_across) / coarse) * weight
+    energy = band * band
+    local = _filtered_precisely(energy, coarse_down, coarse_across) / coarse
+    count = tl.maximum(tl.sum(tl.sum(weight, axis=1), axis=0), 1.0)
+    overall = tl.sum(tl.sum(energy, axis=1), axis=0) / count
+    value = band / tl.sqrt(local + 0.1 * overall + 1e-3)
+    # in the middle, with room for all shifts around it
+    margin = (WIDE - SIDE) // 2
+    out = target + image * WIDE * WIDE + (row + margin) * WIDE + column + margin
+    tl.store(out, value.to(tl.float16))
+
+
 @triton.jit  # type: ignore[untyped-decorator]
 def _correlate(  # type: ignore[no-untyped-def]
     copies, images, overlaps, scores, places, n_maps,
@@ -186,7 +234,7 @@ def describe_in_triton(gray: Tensor) -> Tensor:
     flips = _flips(gray.device)
     _copy[len(gray), len(flips)](
         small, centers_of(rows, columns, size, gray.device), linear, origins, flips,
-        _filters(rows, columns, gray.device), copies,
+        _filters(rows, columns, gray.device, torch.float16), copies,
         len(linear), cells.shape[1], rows, columns, *size, size[1] / 2, size[0] / 2,
         SIDE=SIDE, num_warps=2,
     )  # fmt: skip
@@ -200,12 +248,14 @@ def scores_in_triton(copies: Tensor, corrupted: Tensor) -> tuple[Tensor, Tensor]
     """
     size, device = (corrupted.shape[1], corrupted.shape[2]), corrupted.device
     grid = thumbnail_size(size)
-    cells = _reduced(corrupted, _grid_cells(size, grid, device), has_spread=True)
-    small, spread = (values.reshape(-1, *grid) for values in cells)
-    small = shown_contrasts(small, spread, size).to(torch.float16)
+    small, spread = _reduced(corrupted, _grid_cells(size, grid, device), has_spread=True)
     # zeros around the image, so that every shift reads from it
-    images = small.new_zeros((len(corrupted), WIDE, WIDE))
-    images[:, REACH : REACH + grid[0], REACH : REACH + grid[1]] = small
+    shape = (len(corrupted), WIDE, WIDE)
+    images = torch.zeros(shape, dtype=torch.float16, device=device)
+    _show[len(images),](
+        small, spread, _filters(*grid, device, torch.float32), images, *grid,
+        FLAT if has_large_cells(size) else 0.0, SIDE=SIDE, WIDE=WIDE,
+    )  # fmt: skip
     count = copies.shape[1]
     scores = torch.empty((len(images), count), dtype=torch.float32, device=device)
     places = torch.empty((len(images), count), dtype=torch.int64, device=device)
@@ -281,7 +331,7 @@ def _bounds(side: int, count: int) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(maxsize=8)
-def _filters(rows: int, columns: int, device: torch.device) -> Tensor:
+def _filters(rows: int, columns: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Return matrices (6, SIDE, SIDE), each down and across.
 
     The first four are the filters of `contrasts`, by sigma; the others reverse the order of cells.
@@ -294,7 +344,7 @@ def _filters(rows: int, columns: int, device: torch.device) -> Tensor:
         reversal = torch.zeros((SIDE, SIDE))
         reversal[:side, :side] = torch.eye(side).flip(0)
         matrices.append(reversal)
-    return torch.stack(matrices).contiguous().to(device, torch.float16)
+    return torch.stack(matrices).contiguous().to(device, dtype)
 
 
 def _matrix(weights: tuple[float, ...], side: int) -> Tensor:

@@ -5,6 +5,8 @@ image shows the point A·(x, y) + t of the clean one. Points are in pixels from 
 image, as in `corruptions.kernels.affine`, so that a map is the same at every resolution.
 """
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -14,7 +16,13 @@ from eyechart.core.devices import has_triton
 
 def identity_maps(count: int, like: Tensor) -> Tensor:
     """Return maps (B, 2, 3) that move nothing, in float64, on the device of `like`."""
-    return torch.eye(2, 3, dtype=torch.float64, device=like.device).repeat(count, 1, 1)
+    return identity_map(like.device).repeat(count, 1, 1)
+
+
+@lru_cache(maxsize=8)
+def identity_map(device: torch.device) -> Tensor:
+    """Return the map (2, 3) that moves nothing, in float64."""
+    return torch.eye(2, 3, dtype=torch.float64, device=device)
 
 
 def for_maps(images: Tensor, maps: Tensor) -> Tensor:
@@ -82,6 +90,18 @@ def smoothed(images: Tensor, sigma: float) -> Tensor:
     # a Gaussian is separable: two passes of n taps instead of one of n²
     across = functional.conv2d(padded, kernel[:, :, None])
     return functional.conv2d(across, kernel[..., None])[:, 0]
+
+
+def halved(images: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
+    """Return images (B, h, w) convolved with a Gaussian, and images of half the size."""
+    # rounded up, so that no side becomes 0
+    rows, columns = (-(-side // 2) for side in images.shape[1:])
+    if has_triton(images.device):
+        from eyechart.visual_change.registration.warping_triton import smoothed_in_triton
+
+        smaller = images.new_empty((len(images), rows, columns))
+        return smoothed_in_triton(images, sigma, smaller), smaller
+    return smoothed(images, sigma), reduced(images, rows, columns)
 
 
 def reduced(images: Tensor, rows: int, columns: int) -> Tensor:

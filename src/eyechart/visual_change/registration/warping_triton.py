@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 1024
-"""Number of pixels that one program smooths."""
+BLOCK, WARPS = 1024, 8
+"""Number of pixels that one program smooths at once, and its warps."""
 
 
 @triton.jit
@@ -89,45 +89,75 @@ def loaded_map(maps, index):  # type: ignore[no-untyped-def]
     )
 
 
-@triton.jit(do_not_specialize=["rows", "columns"])  # type: ignore[untyped-decorator]
-def _smooth_lines(  # type: ignore[no-untyped-def]
-    source, target, rows, columns,
-    WEIGHTS: tl.constexpr, TAPS: tl.constexpr, DOWN: tl.constexpr, BLOCK: tl.constexpr,
+@triton.jit
+def _average(source, rows, columns, place, small_rows, small_columns):  # type: ignore[no-untyped-def]
+    """Average an image over cells that are about 2 px wide, rounded outwards to whole pixels."""
+    row, column = place // small_columns, place % small_columns
+    top, left = row * rows // small_rows, column * columns // small_columns
+    bottom = ((row + 1) * rows + small_rows - 1) // small_rows
+    right = ((column + 1) * columns + small_columns - 1) // small_columns
+    total = tl.zeros(place.shape, dtype=tl.float32)
+    for down in tl.static_range(3):
+        for across in tl.static_range(3):
+            is_inside = (top + down < bottom) & (left + across < right)
+            pixel = source + (top + down) * columns + left + across
+            total += tl.load(pixel, mask=is_inside, other=0.0)
+    return total / ((bottom - top) * (right - left)).to(tl.float32)
+
+
+@triton.jit(do_not_specialize=["rows", "columns", "small_rows", "small_columns"])  # type: ignore[untyped-decorator]
+def _smooth(  # type: ignore[no-untyped-def]
+    images, lines, target, smaller, rows, columns, small_rows, small_columns,
+    WEIGHTS: tl.constexpr, TAPS: tl.constexpr, REDUCE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Convolve along lines or columns; weights are constants, which cost no loads."""
+    """Convolve an image along lines and columns, and average it over cells if REDUCE.
+
+    Weights are constants, which cost no loads. `lines`: room for the image, smoothed along lines.
+    """
     # int64, because an offset in a large batch may exceed 2³¹
-    start = tl.program_id(0).to(tl.int64) * rows * columns
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    # the last program computes the last pixel several times, so that loads need no mask
-    place = tl.minimum(place, rows * columns - 1)
-    row, column = place // columns, place % columns
-    total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for tap in tl.static_range(TAPS):
-        if DOWN:
-            offset = mirrored(row + (tap - TAPS // 2), rows) * columns + column
-        else:
+    index, pixels = tl.program_id(0).to(tl.int64), rows * columns
+    source, between, out = images + index * pixels, lines + index * pixels, target + index * pixels
+    for begin in range(0, pixels, BLOCK):
+        # the last pixel is computed several times, so that loads need no mask
+        place = tl.minimum(begin + tl.arange(0, BLOCK), pixels - 1)
+        row, column = place // columns, place % columns
+        total = tl.zeros((BLOCK,), dtype=tl.float32)
+        for tap in tl.static_range(TAPS):
             offset = row * columns + mirrored(column + (tap - TAPS // 2), columns)
-        total += tl.load(source + start + offset) * WEIGHTS[tap]
-    tl.store(target + start + place, total)
+            total += tl.load(source + offset) * WEIGHTS[tap]
+        tl.store(between + place, total)
+    if REDUCE:
+        n_cells = small_rows * small_columns
+        for begin in range(0, n_cells, BLOCK):
+            place = tl.minimum(begin + tl.arange(0, BLOCK), n_cells - 1)
+            mean = _average(source, rows, columns, place, small_rows, small_columns)
+            tl.store(smaller + index * n_cells + place, mean)
+    # each thread reads what others have written
+    tl.debug_barrier()
+    for begin in range(0, pixels, BLOCK):
+        place = tl.minimum(begin + tl.arange(0, BLOCK), pixels - 1)
+        row, column = place // columns, place % columns
+        total = tl.zeros((BLOCK,), dtype=tl.float32)
+        for tap in tl.static_range(TAPS):
+            offset = mirrored(row + (tap - TAPS // 2), rows) * columns + column
+            total += tl.load(between + offset) * WEIGHTS[tap]
+        tl.store(out + place, total)
 
 
-def smoothed_in_triton(images: Tensor, sigma: float) -> Tensor:
-    """Return float32 images (B, h, w) convolved with a Gaussian; see `warping.smoothed`."""
-    lines = smoothed_lines(images.contiguous(), sigma)
-    return _convolved(lines, gaussian(sigma, min(images.shape[1:])), down=True)
+def smoothed_in_triton(images: Tensor, sigma: float, smaller: Tensor | None = None) -> Tensor:
+    """Return float32 images (B, h, w) convolved with a Gaussian; see `warping.smoothed`.
 
-
-def smoothed_lines(images: Tensor, sigma: float) -> Tensor:
-    """Return contiguous images (B, h, w) convolved with a Gaussian along their lines only."""
-    return _convolved(images, gaussian(sigma, min(images.shape[1:])), down=False)
-
-
-def _convolved(images: Tensor, weights: tuple[float, ...], down: bool) -> Tensor:
+    `smaller`: where to write images of about half the size.
+    """
     count, rows, columns = images.shape
-    target = torch.empty_like(images)
-    _smooth_lines[count, triton.cdiv(rows * columns, BLOCK)](
-        images, target, rows, columns,
-        WEIGHTS=weights, TAPS=len(weights), DOWN=down, BLOCK=BLOCK,
+    images = images.contiguous()
+    lines, target = torch.empty_like(images), torch.empty_like(images)
+    weights = gaussian(sigma, min(rows, columns))
+    reduced = images if smaller is None else smaller
+    _smooth[count,](
+        images, lines, target, reduced, rows, columns, *reduced.shape[1:],
+        WEIGHTS=weights, TAPS=len(weights), REDUCE=smaller is not None, BLOCK=BLOCK,
+        num_warps=WARPS,
     )  # fmt: skip
     return target
 
