@@ -18,7 +18,7 @@ from eyechart.visual_change.registration.warping_triton import (
     sampled,
 )
 
-BLOCK, WARPS = 512, 4
+BLOCK, WARPS = 512, 8
 """Number of pixels that a program processes at once, and its warps."""
 
 

@@ -19,8 +19,7 @@ SMALLEST = 28
 """Cells along the longer side of the smallest copy of an image, at least."""
 
 FIRST_STEPS, STEPS, LAST_STEPS = 4, 3, 2
-"""Number of Gauss–Newton steps on the smallest copies, and on the largest, the most expensive ones.
-"""
+"""Number of Gauss–Newton steps after the search, on each copy, and on the largest one."""
 
 SEARCHED_AT_ONCE, SEARCHED_IN_TRITON = 64, 256
 """Number of images searched at once, because the search takes 22 MB for each, or 3 MB in Triton."""
@@ -37,13 +36,14 @@ class CleanCopies:
         levels: smoothed copies, each half as large as the one before.
         gray: gray levels around 0, of the images that `index` refers to.
         index: for each image, its place in `gray`, so that repeated images share their spectra.
-        spectra: for the search; computed once, for the images that need it.
+        spectra: for the search, computed once for the images that need it: a batch of spectra, and
+            the place of the image's in it.
     """
 
     levels: Sequence[Tensor]
     gray: Tensor
     index: Tensor
-    spectra: dict[int, Tensor] = field(default_factory=dict)
+    spectra: dict[int, tuple[Tensor, int]] = field(default_factory=dict)
 
     def select(self, indices: Tensor) -> "CleanCopies":
         """Return the copies of the images at these indices, which may repeat."""
@@ -59,11 +59,15 @@ class CleanCopies:
         if missing:
             # a thread may repeat what another one does here, but it stores the same values
             described = describe_search(self.gray[missing])
-            self.spectra.update(zip(missing, described, strict=True))
+            self.spectra.update((place, (described, row)) for row, place in enumerate(missing))
             if missing == places:
                 # without a copy
                 return described
-        return torch.stack([self.spectra[place] for place in places])
+        known = [self.spectra[place] for place in places]
+        first = known[0][0]
+        if all(batch is first for batch, _ in known):
+            return first[[row for _, row in known]]
+        return torch.stack([batch[row] for batch, row in known])
 
 
 def describe_copies(gray: Tensor) -> CleanCopies:
@@ -98,8 +102,8 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     """
     maps = identity_maps(len(corrupted[0]), corrupted[0])
     # coarse first, because a step only corrects displacements of a few cells
-    for level, steps in ((-1, FIRST_STEPS), (-2, STEPS)):
-        maps = refine(clean.levels[level], corrupted[level], maps, size, steps)
+    for level in (-1, -2):
+        maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
     at_once = SEARCHED_IN_TRITON if has_triton(maps.device) else SEARCHED_AT_ONCE
     for far in torch.split((near < ENOUGH).nonzero().flatten(), at_once):

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK, WARPS = 1024, 8
+BLOCK, WARPS = 1024, 16
 """Number of pixels that one program smooths at once, and its warps."""
 
 
