@@ -53,7 +53,7 @@ class ExpectedLossRuler:
     calibration: HumanCalibration
 
     name = "human"
-    version = 1
+    version = 2
     raw_name = "Δv by vif-human"
     summary = "Expected loss of human accuracy, from vif-human by a fitted map (experimental)."
     limits = (

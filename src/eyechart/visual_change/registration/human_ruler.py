@@ -77,7 +77,7 @@ class HumanRuler:
     @property
     def version(self) -> int:
         """The version, increased when the ruler gives different values for the same images."""
-        return 1
+        return 2
 
     @property
     def smallest_side(self) -> int:
