@@ -93,13 +93,14 @@ def test_images_are_smoothed_alike(sides, sigma):
     torch.testing.assert_close(computed, expected, rtol=1e-6, atol=1e-4)
 
 
-@pytest.mark.parametrize("sides", LEVELS)
-def test_one_step_leads_to_the_same_maps(sides):
+@pytest.mark.parametrize("sides", [*LEVELS, (67, 75)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_one_step_leads_to_the_same_maps(sides, stride):
     from eyechart.visual_change.registration.refinement_triton import refine_in_triton
 
     clean, corrupted, size = pairs_of(*sides)
-    expected = refinement._step(clean, corrupted, all_maps(), size)
-    computed = refine_in_triton(clean, corrupted, all_maps(), size, steps=1)
+    expected = refinement._step(clean, corrupted, all_maps(), size, stride)
+    computed = refine_in_triton(clean, corrupted, all_maps(), size, 1, stride)
     assert (expected - all_maps()).abs().amax(dim=(1, 2))[:-1].min() > 1e-3
     torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
 

@@ -21,6 +21,9 @@ SMALLEST = 28
 FIRST_STEPS, STEPS, LAST_STEPS = 4, 3, 2
 """Number of Gauss–Newton steps after the search, on each copy, and on the largest one."""
 
+LAST_STRIDE = 2
+"""Which lines of the largest copy the last steps use: every second one is enough."""
+
 SEARCHED_AT_ONCE, SEARCHED_IN_TRITON = 64, 256
 """Number of images searched at once, because the search takes 22 MB for each, or 3 MB in Triton."""
 
@@ -42,23 +45,26 @@ class CleanCopies:
 
     levels: Sequence[Tensor]
     gray: Tensor
-    index: Tensor
+    index: Sequence[int]
     spectra: dict[int, tuple[Tensor, int]] = field(default_factory=dict)
 
     def select(self, indices: Tensor) -> "CleanCopies":
         """Return the copies of the images at these indices, which may repeat."""
         levels = [level[indices] for level in self.levels]
-        # the index stays on the CPU, because it only looks up entries of a dictionary, which is
-        # shared, so that spectra computed for one selection also serve others
-        return CleanCopies(levels, self.gray, self.index[indices.cpu()], self.spectra)
+        # spectra are shared, so that those computed for one selection also serve others
+        index = [self.index[place] for place in indices.tolist()]
+        return CleanCopies(levels, self.gray, index, self.spectra)
 
     def searched(self, indices: Tensor) -> Tensor:
         """Return the spectra of images at these indices for the search, (B, N, …)."""
-        places = self.index[indices.cpu()].tolist()
+        wanted = indices.tolist()
+        places = [self.index[place] for place in wanted]
         missing = sorted({place for place in places if place not in self.spectra})
         if missing:
+            # indices on the device, if they are the same, because copying a list makes it wait
+            rows = indices if missing == wanted else missing
             # a thread may repeat what another one does here, but it stores the same values
-            described = describe_search(self.gray[missing])
+            described = describe_search(self.gray[rows])
             self.spectra.update((place, (described, row)) for row, place in enumerate(missing))
             if missing == places:
                 # without a copy
@@ -73,7 +79,7 @@ class CleanCopies:
 def describe_copies(gray: Tensor) -> CleanCopies:
     """Return what registration needs of clean gray images (B, H, W)."""
     levels = centered(gray)
-    return CleanCopies(levels_of(levels), levels, torch.arange(len(gray)))
+    return CleanCopies(levels_of(levels), levels, range(len(gray)))
 
 
 def centered(gray: Tensor) -> Tensor:
@@ -115,8 +121,8 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
     # from the third smallest on, because the two smaller ones were refined above
     for level in range(len(corrupted) - 3, -1, -1):
-        steps = STEPS if level else LAST_STEPS
-        maps = refine(clean.levels[level], corrupted[level], maps, size, steps)
+        steps, stride = (STEPS, 1) if level else (LAST_STEPS, LAST_STRIDE)
+        maps = refine(clean.levels[level], corrupted[level], maps, size, steps, stride)
     return maps
 
 

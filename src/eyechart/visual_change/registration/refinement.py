@@ -39,25 +39,33 @@ def centers_of(rows: int, columns: int, size: tuple[int, int], device: torch.dev
 
 
 def refine(
-    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], steps: int
+    clean: Tensor,
+    corrupted: Tensor,
+    maps: Tensor,
+    size: tuple[int, int],
+    steps: int,
+    stride: int = 1,
 ) -> Tensor:
     """Return better maps (B · n, 2, 3) between images (B, h, w) of one resolution, n for each.
 
     Each step solves corrupted(x) ≈ gain · clean(map(x + δ(x))) + offset for an affine displacement
     δ, gain and offset, by least squares over what both images show. Gradients are those of the
-    clean image, so noise in the corrupted one does not shorten the steps.
+    clean image, so noise in the corrupted one does not shorten the steps. Sums are over every
+    `stride`-th line of the images.
     """
     if has_triton(corrupted.device):
         from eyechart.visual_change.registration.refinement_triton import refine_in_triton
 
-        return refine_in_triton(clean, corrupted, maps, size, steps)
+        return refine_in_triton(clean, corrupted, maps, size, steps, stride)
     clean, corrupted = for_maps(clean, maps), for_maps(corrupted, maps)
     for _ in range(steps):
-        maps = _step(clean, corrupted, maps, size)
+        maps = _step(clean, corrupted, maps, size, stride)
     return maps
 
 
-def _step(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
+def _step(
+    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], stride: int
+) -> Tensor:
     rows, columns = corrupted.shape[1:]
     points = centers_of(rows, columns, size, corrupted.device)
     places = moved(points, maps)
@@ -68,20 +76,22 @@ def _step(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int])
     # the outermost cells have no central difference
     is_visible[:, 0], is_visible[:, -1] = False, False
     is_visible[:, :, 0], is_visible[:, :, -1] = False, False
-    weight = is_visible.to(torch.float32).flatten(1)
+    weight = is_visible.to(torch.float32)
     # after warping, because δ displaces points of the corrupted image, not of the clean one
     down, across = torch.gradient(warped, dim=(1, 2))
     half = max(size) / 2
     # scaled to −1 … 1, so that the normal equations are well conditioned
-    x, y = (points / half).flatten(1)
-    across, down, warped = across.flatten(1), down.flatten(1), warped.flatten(1)
+    x, y = (points / half)[:, ::stride].flatten(1)
+    across, down, warped, weight, seen = (
+        values[:, ::stride].flatten(1) for values in (across, down, warped, weight, corrupted)
+    )
     features = torch.stack(
         (across, across * x, across * y, down, down * x, down * y, warped, torch.ones_like(warped)),
         dim=1,
     ).mul_(weight[:, None])
     # gray levels are around 0, so that float32 suffices for the sums
     normal = (features @ features.mT).to(torch.float64)
-    target = (features @ corrupted.flatten(1)[..., None]).to(torch.float64)
+    target = (features @ seen[..., None]).to(torch.float64)
     # a direction without structure is not moved along; gain and offset stay free
     ridge = RIDGE * normal.diagonal(dim1=1, dim2=2)
     ridge = torch.cat((ridge[:, :6], torch.zeros_like(ridge[:, 6:])), dim=1)

@@ -63,18 +63,18 @@ def _store_six(sums, value, x, y):  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _sum_block(  # type: ignore[no-untyped-def]
     clean, corrupted, points, maps, out, index, block, n_maps, rows, columns,
-    across, down, limit_x, limit_y, half, BLOCK: tl.constexpr,
+    across, down, limit_x, limit_y, half, STRIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sum the products of the normal equations over one block of pixels of an image.
 
-    Maps of the same image follow each other, `n_maps` for each.
+    Maps of the same image follow each other, `n_maps` for each. Only every STRIDE-th line is used.
     """
     pixels = rows * columns
     start = index // n_maps * pixels
     place = block * BLOCK + tl.arange(0, BLOCK)
-    inner = place < pixels
-    place = tl.minimum(place, pixels - 1)
-    row, column = place // columns, place % columns
+    row, column = place // columns * STRIDE, place % columns
+    inner = row < rows
+    row = tl.minimum(row, rows - 1)
     # the outermost cells have no central difference
     inner = inner & (row > 0) & (row < rows - 1) & (column > 0) & (column < columns - 1)
     xx, xy, x_shift, yx, yy, y_shift = loaded_map(maps, index)
@@ -110,7 +110,7 @@ def _sum_block(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     slope = (ahead - behind) * 0.5 * weight
     drop = (below - above) * 0.5 * weight
-    seen = tl.load(corrupted + start + place) * weight
+    seen = tl.load(corrupted + start + row * columns + column) * weight
     # scaled to −1 … 1, so that the normal equations are well conditioned
     x, y = x / half, y / half
 
@@ -207,13 +207,14 @@ def _solve(  # type: ignore[no-untyped-def]
 @triton.jit(do_not_specialize=["n_maps", "rows", "columns"])  # type: ignore[untyped-decorator]
 def _sum_products(  # type: ignore[no-untyped-def]
     clean, corrupted, points, maps, sums, n_maps, rows, columns,
-    across, down, limit_x, limit_y, half, SUMS: tl.constexpr, BLOCK: tl.constexpr,
+    across, down, limit_x, limit_y, half,
+    SUMS: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sum the products of the normal equations of one map over one block of pixels."""
     index, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
     _sum_block(
         clean, corrupted, points, maps, sums + (index * tl.num_programs(1) + block) * SUMS,
-        index, block, n_maps, rows, columns, across, down, limit_x, limit_y, half, BLOCK,
+        index, block, n_maps, rows, columns, across, down, limit_x, limit_y, half, STRIDE, BLOCK,
     )  # fmt: skip
 
 
@@ -236,8 +237,9 @@ def _move_map(  # type: ignore[no-untyped-def]
 def _take_steps(  # type: ignore[no-untyped-def]
     clean, corrupted, points, maps, sums, totals, entries,
     n_maps, rows, columns, blocks, steps, across, down, limit_x, limit_y, cell, half,
-    SUMS: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, RIDGE: tl.constexpr,
-    TINY: tl.constexpr, MAX_STEP: tl.constexpr, SLIGHT: tl.constexpr, AT_ONCE: tl.constexpr,
+    SUMS: tl.constexpr, PADDED: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr,
+    RIDGE: tl.constexpr, TINY: tl.constexpr, MAX_STEP: tl.constexpr, SLIGHT: tl.constexpr,
+    AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     """Take all steps of one map, which is changed in place."""
     index = tl.program_id(0).to(tl.int64)
@@ -246,7 +248,7 @@ def _take_steps(  # type: ignore[no-untyped-def]
         for block in range(blocks):
             _sum_block(
                 clean, corrupted, points, maps, first + block * SUMS, index, block,
-                n_maps, rows, columns, across, down, limit_x, limit_y, half, BLOCK,
+                n_maps, rows, columns, across, down, limit_x, limit_y, half, STRIDE, BLOCK,
             )  # fmt: skip
         # each thread reads sums, and then the map, that others have written
         tl.debug_barrier()
@@ -278,7 +280,12 @@ def _entries(device: torch.device) -> Tensor:
 
 
 def refine_in_triton(
-    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], steps: int
+    clean: Tensor,
+    corrupted: Tensor,
+    maps: Tensor,
+    size: tuple[int, int],
+    steps: int,
+    stride: int = 1,
 ) -> Tensor:
     """Return better maps (B · n, 2, 3), n for each pair of images (B, h, w); see `refine`."""
     clean, corrupted, maps = clean.contiguous(), corrupted.contiguous(), maps.contiguous()
@@ -286,7 +293,7 @@ def refine_in_triton(
     points = centers_of(rows, columns, size, corrupted.device)
     is_small = rows * columns <= SMALL
     block = BLOCK_OF_SMALL if is_small else BLOCK
-    blocks = triton.cdiv(rows * columns, block)
+    blocks = triton.cdiv(-(-rows // stride) * columns, block)
     sums = torch.empty((len(maps), blocks, SUMS), dtype=torch.float32, device=maps.device)
     totals = torch.empty((len(maps), PADDED), dtype=torch.float64, device=maps.device)
     entries = _entries(maps.device)
@@ -304,13 +311,13 @@ def refine_in_triton(
         _take_steps[len(maps),](
             clean, corrupted, points, maps, sums, totals, entries,
             n_maps, rows, columns, blocks, steps, *scales, cell, half,
-            BLOCK=block, AT_ONCE=BLOCKS_AT_ONCE, num_warps=1, **constants,
+            STRIDE=stride, BLOCK=block, AT_ONCE=BLOCKS_AT_ONCE, num_warps=1, **constants,
         )  # fmt: skip
         return maps
     for _ in range(steps):
         _sum_products[len(maps), blocks](
             clean, corrupted, points, maps, sums, n_maps, rows, columns, *scales, half,
-            SUMS=SUMS, BLOCK=block, num_warps=1,
+            SUMS=SUMS, STRIDE=stride, BLOCK=block, num_warps=1,
         )  # fmt: skip
         refined = torch.empty_like(maps)
         _move_map[len(maps),](
