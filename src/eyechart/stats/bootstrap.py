@@ -43,12 +43,13 @@ MAX_WEIGHT = 64
 DIGITS = 53
 """Number of binary digits of a float."""
 
-_DRAWING = Lock()
-
 Seed = int | tuple[int, ...]
 """The seed of a run, or a tuple that starts with it, which yields independent random numbers.
 
 A trailing 0 has no effect: (3, 0) is equivalent to 3."""
+
+_DRAWING: dict[tuple[int, int, Seed], Lock] = {}
+"""One lock for each table of weights, so that drawing one does not delay the use of another."""
 
 
 def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
@@ -129,6 +130,11 @@ class _Kept(NamedTuple):
     by_unit: NDArray[np.uint8]
 
 
+def draw_ahead(n_units: int, n_bootstrap: int, seed: Seed) -> None:
+    """Draw the weights that all scores of these units will need, unless they are too many."""
+    _kept_weights(n_units, n_bootstrap, seed)
+
+
 def _kept_weights(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept | None:
     """Return the weights of all replicates; None if they are too many."""
     number = n_units * n_bootstrap
@@ -137,7 +143,7 @@ def _kept_weights(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept | None:
     if number <= MAX_SMALL:
         return _draw_small(n_units, n_bootstrap, seed)
     # All scores of a run resample the same images: one thread draws, the others wait for it.
-    with _DRAWING:
+    with _DRAWING.setdefault((n_units, n_bootstrap, seed), Lock()):
         return _draw_large(n_units, n_bootstrap, seed)
 
 
@@ -236,6 +242,8 @@ def _sums_by_column(
     if isinstance(values, csr_array):
         by_column = values.tocsc()
         by_column.sum_duplicates()
+        # half of the entries are misses, which contribute nothing
+        by_column.eliminate_zeros()
         parts = [slice(*ends) for ends in pairwise(by_column.indptr.tolist())]
         members = [by_column.indices[part] for part in parts]
         contributions = [by_column.data[part] for part in parts]
