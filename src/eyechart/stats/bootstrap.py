@@ -5,6 +5,7 @@ same units and seed are resampled identically, because all resampling is done he
 """
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import islice, pairwise
 from math import frexp, isfinite
@@ -33,6 +34,9 @@ again ordered by unit)."""
 
 MAX_SMALL = 1_000_000
 """Maximum number of weights that are drawn so fast that threads need not wait for each other."""
+
+MAX_DRAWN = 800_000
+"""Maximum number of units that are drawn before they are counted (6 MB)."""
 
 CACHED_WEIGHTS = 500_000
 """Number of weights of a block that fits into a core's cache (0.5 MB as bytes, 4 MB as floats)."""
@@ -77,15 +81,11 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
         >>> next(draw_weights(4, seed=0))  # the first unit is missing, the third occurs twice
         array([0., 1., 2., 1.])
     """
-    return (counts.astype(np.float64) for counts in _draw(n_units, seed))
-
-
-def _draw(n_units: int, seed: Seed) -> Iterator[IntArray]:
-    """Yield the replicates of `draw_weights` as integers."""
     numbers = np.random.default_rng(seed)
     while True:
         # drawing units and counting them takes a tenth of the time of a multinomial draw
-        yield np.bincount(numbers.integers(0, n_units, n_units), minlength=n_units)
+        counts = np.bincount(numbers.integers(0, n_units, n_units), minlength=n_units)
+        yield counts.astype(np.float64)
 
 
 def weight_blocks(
@@ -147,17 +147,47 @@ def _kept_weights(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept | None:
         return _draw_large(n_units, n_bootstrap, seed)
 
 
-def _draw_kept(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
-    # One byte is enough for a weight.
-    counts = np.empty((n_bootstrap, n_units), dtype=np.uint8)
-    for row, weights in zip(counts, _draw(n_units, seed), strict=False):
-        row[:] = weights
-    return _Kept(counts, np.ascontiguousarray(counts.T))
-
-
 # Few units, such as participants, must not replace the images, which take longer to draw.
-_draw_small = lru_cache(maxsize=16)(_draw_kept)
-_draw_large = lru_cache(maxsize=2)(_draw_kept)
+@lru_cache(maxsize=16)
+def _draw_small(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
+    kept = _no_weights(n_units, n_bootstrap)
+    drawn = np.random.default_rng(seed).integers(0, n_units, (n_bootstrap, n_units))
+    _count(kept, 0, drawn)
+    return kept
+
+
+@lru_cache(maxsize=2)
+def _draw_large(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
+    kept = _no_weights(n_units, n_bootstrap)
+    numbers = np.random.default_rng(seed)
+    rows = max(1, min(MAX_BLOCK, MAX_DRAWN // n_units))
+    # Random numbers can only be drawn in order; another thread counts those of the last block.
+    with ThreadPoolExecutor(1) as counting:
+        counted: Future[None] | None = None
+        for start in range(0, n_bootstrap, rows):
+            shape = (min(rows, n_bootstrap - start), n_units)
+            drawn = numbers.integers(0, n_units, shape)
+            if counted is not None:
+                # at most two blocks are in memory
+                counted.result()
+            counted = counting.submit(_count, kept, start, drawn)
+    assert counted is not None
+    counted.result()
+    return kept
+
+
+def _no_weights(n_units: int, n_bootstrap: int) -> _Kept:
+    # One byte is enough for a weight.
+    by_replicate = np.empty((n_bootstrap, n_units), dtype=np.uint8)
+    return _Kept(by_replicate, np.empty((n_units, n_bootstrap), dtype=np.uint8))
+
+
+def _count(kept: _Kept, start: int, drawn: IntArray) -> None:
+    """Set the weights of the replicates from `start` on, whose units were `drawn`."""
+    part = slice(start, start + len(drawn))
+    for row, units in zip(kept.by_replicate[part], drawn, strict=True):
+        row[:] = np.bincount(units, minlength=len(row))
+    kept.by_unit[:, part] = kept.by_replicate[part].T
 
 
 def _blocks_by_unit(
