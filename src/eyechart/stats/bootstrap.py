@@ -293,10 +293,13 @@ def _sum_products(weights: NDArray[np.uint8], units: IntArray, values: FloatArra
     if not len(units):
         return sums
     if (values == values[0]).all():
-        # a replicate contains as many units as there are
-        if len(units) == len(weights):
-            return np.asarray(sums + len(units) * values[0])
-        return np.asarray(values[0] * _sum_rows(weights, units))
+        if len(units) <= len(weights) / 2:
+            return np.asarray(values[0] * _sum_rows(weights, units))
+        # a replicate contains as many units as there are: the rest are fewer rows to add up
+        is_other = np.ones(len(weights), dtype=np.bool_)
+        is_other[units] = False
+        n_others = _sum_rows(weights, np.flatnonzero(is_other))
+        return np.asarray(values[0] * (len(weights) - n_others))
     for part in _cached_parts(len(units), weights.shape[1], len(units)):
         sums += values[part] @ weights.take(units[part], axis=0).astype(np.float64)
     return sums
@@ -344,7 +347,8 @@ def are_exact(values: FloatArray, n_units: int) -> bool:
         return False
     # all sums are below 2^exponent
     _, exponent = frexp(largest)
-    in_last_digits = np.ldexp(values, DIGITS - exponent)
+    # the power of 2 is kept finite for numbers that are all close to 0
+    in_last_digits = values * 2.0 ** min(DIGITS - exponent, 1023)
     return bool((in_last_digits == np.rint(in_last_digits)).all())
 
 
