@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow.compute as pc
 
-from eyechart.core.devices import keep_freed_memory
+from eyechart.core.devices import keep_freed_memory, share_freed_memory
 from eyechart.core.parallel import map_on_threads, one_blas_thread
 from eyechart.core.progress import Advance, Progress
 from eyechart.core.provenance import git_hash, versions
@@ -37,6 +37,7 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
     """Return the results of a run whose predictions are complete."""
     # Threads that request and return pages of memory all the time would wait for each other.
     keep_freed_memory()
+    share_freed_memory()
     with one_blas_thread():
         return _score_run(run, progress)
 
