@@ -13,6 +13,7 @@ from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.parallel import n_cores
 from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.parts import Parts
 from eyechart.curves.bins import bin_edges, bin_index
@@ -25,7 +26,6 @@ from eyechart.labels.imagenet import class_index
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.scoring.score import score_run
-from eyechart.pipeline.scoring.score_space import n_threads
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.destroyed import COUNT, DESTROYED, DESTROYED_ROWS
 from eyechart.predictions.loop import PredictionTask
@@ -84,7 +84,7 @@ def measure_scoring(n: int, n_images: int, n_models: int, n_bootstrap: int) -> S
         len(scores.properties) for space in spaces for scores in space.corruptions.values()
     )
     refits = n_curves * n_bootstrap
-    return ScoringSpeed(seconds, cpu, n_curves, refits * float(np.mean(rival)), n_threads())
+    return ScoringSpeed(seconds, cpu, n_curves, refits * float(np.mean(rival)), n_cores())
 
 
 def synthetic_run(

@@ -29,6 +29,12 @@ def test_results_do_not_depend_on_the_number_of_threads(run, monkeypatch):
     assert similar and {pair.human_curves for pair in similar} == {1}
 
 
+def test_few_threads_score_on_many_cores(monkeypatch):
+    for n_cores, expected in ((1, 1), (6, 6), (64, 6)):
+        monkeypatch.setattr(score_space, "n_cores", lambda n_cores=n_cores: n_cores)
+        assert score_space.n_threads() == expected
+
+
 def test_accuracy_is_that_of_a_plain_count_of_the_recorded_predictions(run):
     results = score_run(run, NO_PROGRESS)
     model = run.task.models[1]

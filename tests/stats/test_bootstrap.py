@@ -1,6 +1,8 @@
 """The one resampler: closed forms of its weights, and the same weights for all scores."""
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.stats import bootstrap
 from eyechart.stats.bootstrap import (
     are_exact,
+    draw_ahead,
     draw_cell_counts,
     draw_units,
     draw_weights,
@@ -138,6 +141,36 @@ def test_blocks_have_the_weights_of_single_replicates_kept_or_not(max_kept, monk
         assert all(block.shape == (part.stop - part.start, 7) for part, block in blocks)
         # scores may change a block, but not the weights of the next score
         blocks[0][1][:] = -1
+
+
+@pytest.mark.parametrize("max_drawn", [1, 90, 10**6])
+def test_large_tables_of_weights_are_counts_of_one_replicate_after_the_other(
+    max_drawn, monkeypatch
+):
+    """Two threads draw and count blocks of one replicate, of several, or of all."""
+    monkeypatch.setattr(bootstrap, "MAX_SMALL", 0)
+    monkeypatch.setattr(bootstrap, "MAX_DRAWN", max_drawn)
+    bootstrap._draw_large.cache_clear()
+    numbers = np.random.default_rng(SEED)
+    expected = []
+    for _ in range(61):
+        drawn = numbers.integers(0, 29, 29).tolist()
+        expected.append([drawn.count(unit) for unit in range(29)])
+    draw_ahead(29, 61, SEED)
+    assert bootstrap._draw_large.cache_info().misses == 1
+    assert weights_of(29, 61, SEED).tolist() == expected
+    # by unit as well as by replicate
+    assert resample_sums(np.eye(29), 61, SEED).tolist() == expected
+    assert bootstrap._draw_large.cache_info().misses == 1
+
+
+def test_drawing_some_weights_does_not_delay_the_use_of_others(monkeypatch):
+    monkeypatch.setattr(bootstrap, "MAX_SMALL", 0)
+    expected = weights_of(5, 9, SEED)
+    # as if another thread were drawing those of six units
+    bootstrap._DRAWING.setdefault((6, 9, SEED), Lock())
+    with bootstrap._DRAWING[6, 9, SEED], ThreadPoolExecutor(1) as other:
+        np.testing.assert_array_equal(other.submit(weights_of, 5, 9, SEED).result(30), expected)
 
 
 def test_weights_are_multinomial():
@@ -275,6 +308,9 @@ def test_values_with_too_many_digits_are_not_exact():
     assert not are_exact(np.array([2.0**12, last]), 2)
     assert not are_exact(np.array([0.1, 1]), 2)
     assert are_exact(np.zeros(3), 3) and are_exact(np.zeros(0), 3)
+    # also close to the smallest and to the largest number
+    assert are_exact(np.array([2.0**-1000, 2.0**-1010]), 2)
+    assert not are_exact(np.array([2.0**1000, 1.0]), 2)
     for value in (np.nan, np.inf, -np.inf):
         assert not are_exact(np.array([1, value]), 2)
 

@@ -145,6 +145,19 @@ def keep_freed_memory() -> None:
         return
 
 
+def share_freed_memory() -> None:
+    """Let threads that start from now on use the memory that others have freed.
+
+    By default, glibc keeps memory for each thread separately, and returns it to the system in
+    pieces of 64 MB, however much it should keep.
+    """
+    try:
+        # M_ARENA_MAX of malloc.h
+        CDLL(None).mallopt(-8, 1)
+    except (AttributeError, OSError, TypeError):
+        return
+
+
 def free_memory(device: torch.device) -> float:
     """Return the free memory in bytes; 4 GB if it cannot be determined.
 

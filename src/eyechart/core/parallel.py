@@ -15,6 +15,14 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
+def n_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    # only Linux tells which cores a process may use
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
     """Call `work` on every part, on up to `torch.get_num_threads()` threads.
 

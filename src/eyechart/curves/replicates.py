@@ -158,7 +158,8 @@ def _resample_whole(units: _Units, cell: IntArray, n_bins: int) -> tuple[FloatAr
             ends[side] = resample_sums(sums[:, None], n_bootstrap, seed)[:, 0]
         else:
             for part, drawn in weight_blocks(n_units, n_bootstrap, seed, n_rows):
-                ends[side, part] = drawn @ sums
+                # unlike the operator @, `dot` lets other threads run meanwhile
+                ends[side, part] = np.dot(drawn, sums)
     # a replicate may draw only clusters without samples here
     return counts, ends / np.maximum(totals, 1e-12)
 
@@ -174,10 +175,11 @@ def _resample_weighted(
     counts = resample_sums(cells, n_bootstrap, seed)
     ends = np.empty((2, n_bootstrap))
     for part, drawn in weight_blocks(n_units, n_bootstrap, seed):
+        # a replicate may draw only clusters without samples here
+        sizes = np.maximum(np.dot(drawn, units.sizes), 1e-12)
         for side, sums in enumerate(units.anchor_sums):
             if sums is not None:
-                # a replicate may draw only clusters without samples here
-                ends[side, part] = drawn @ sums / np.maximum(drawn @ units.sizes, 1e-12)
+                ends[side, part] = np.dot(drawn, sums) / sizes
     return counts, ends
 
 

@@ -229,7 +229,10 @@ def is_direct(experiment: str, corruption: str) -> bool:
     # A qualified name matches only itself, and a published experiment only through `SAME`.
     if "/" in experiment or experiment in EXPERIMENTS:
         return False
-    return experiment == bare_name(corruption) or _resolved(experiment) == corruption
+    if experiment == bare_name(corruption):
+        return True
+    # Names are compared first, because looking one up reads all suites.
+    return corruption.endswith(f"/{experiment}") and _resolved(experiment) == corruption
 
 
 def direct_names(experiment: str) -> list[str]:

@@ -152,12 +152,13 @@ def category_labels(labels: Sequence[str | None], categories: Sequence[str | Non
         [1, 9, 3]
     """
     table: dict[str | None, int] = {name: index for index, name in enumerate(CATEGORIES)}
-    indices = []
-    for label, category in zip(labels, categories, strict=True):
-        # categories that the dataset declares take precedence over those that follow from its
-        # labels
-        name = category or (label if label in table else _of_class(label))
-        indices.append(table.get(name, NONE))
+    # each label is looked up once, since many images have the same
+    by_label = {label: label if label in table else _of_class(label) for label in set(labels)}
+    # categories that the dataset declares take precedence over those that follow from its labels
+    indices = [
+        table.get(category or by_label[label], NONE)
+        for label, category in zip(labels, categories, strict=True)
+    ]
     return np.array(indices, dtype=np.int64)
 
 

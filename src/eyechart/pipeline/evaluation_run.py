@@ -83,17 +83,18 @@ class EvaluationRun:
     def spaces(self, model: Model) -> Iterator[LabelSpace]:
         """Yield the label spaces to score a model in, the primary one first."""
         images, asked = self.task.images, self.task.plan.labels
+        given = images.labels
         unlabeled = np.full(len(images), NONE)
         if asked != ENTRY16:
             labels = unlabeled
             if asked == "native":
                 labels = native_labels(
-                    images.labels, model.classes or 0, model.class_names, images.class_names
+                    given, model.classes or 0, model.class_names, images.class_names
                 )
             yield LabelSpace("native", labels, self.output_names(model))
         # Only ImageNet's classes can be mapped to the 16 categories, and only humans need them.
         if model.has_imagenet and (asked == ENTRY16 or self.settings.human_names):
-            labels = category_labels(images.labels, images.categories)
+            labels = category_labels(given, images.categories)
             if asked == "none":
                 labels = unlabeled
             has_labels = bool((labels[self.used_images] != NONE).any())

@@ -5,6 +5,7 @@ same units and seed are resampled identically, because all resampling is done he
 """
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import islice, pairwise
 from math import frexp, isfinite
@@ -34,6 +35,9 @@ again ordered by unit)."""
 MAX_SMALL = 1_000_000
 """Maximum number of weights that are drawn so fast that threads need not wait for each other."""
 
+MAX_DRAWN = 800_000
+"""Maximum number of units that are drawn before they are counted (6 MB)."""
+
 CACHED_WEIGHTS = 500_000
 """Number of weights of a block that fits into a core's cache (0.5 MB as bytes, 4 MB as floats)."""
 
@@ -43,12 +47,13 @@ MAX_WEIGHT = 64
 DIGITS = 53
 """Number of binary digits of a float."""
 
-_DRAWING = Lock()
-
 Seed = int | tuple[int, ...]
 """The seed of a run, or a tuple that starts with it, which yields independent random numbers.
 
 A trailing 0 has no effect: (3, 0) is equivalent to 3."""
+
+_DRAWING: dict[tuple[int, int, Seed], Lock] = {}
+"""One lock for each table of weights, so that drawing one does not delay the use of another."""
 
 
 def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
@@ -76,15 +81,11 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
         >>> next(draw_weights(4, seed=0))  # the first unit is missing, the third occurs twice
         array([0., 1., 2., 1.])
     """
-    return (counts.astype(np.float64) for counts in _draw(n_units, seed))
-
-
-def _draw(n_units: int, seed: Seed) -> Iterator[IntArray]:
-    """Yield the replicates of `draw_weights` as integers."""
     numbers = np.random.default_rng(seed)
     while True:
         # drawing units and counting them takes a tenth of the time of a multinomial draw
-        yield np.bincount(numbers.integers(0, n_units, n_units), minlength=n_units)
+        counts = np.bincount(numbers.integers(0, n_units, n_units), minlength=n_units)
+        yield counts.astype(np.float64)
 
 
 def weight_blocks(
@@ -129,6 +130,11 @@ class _Kept(NamedTuple):
     by_unit: NDArray[np.uint8]
 
 
+def draw_ahead(n_units: int, n_bootstrap: int, seed: Seed) -> None:
+    """Draw the weights that all scores of these units will need, unless they are too many."""
+    _kept_weights(n_units, n_bootstrap, seed)
+
+
 def _kept_weights(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept | None:
     """Return the weights of all replicates; None if they are too many."""
     number = n_units * n_bootstrap
@@ -137,21 +143,51 @@ def _kept_weights(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept | None:
     if number <= MAX_SMALL:
         return _draw_small(n_units, n_bootstrap, seed)
     # All scores of a run resample the same images: one thread draws, the others wait for it.
-    with _DRAWING:
+    with _DRAWING.setdefault((n_units, n_bootstrap, seed), Lock()):
         return _draw_large(n_units, n_bootstrap, seed)
 
 
-def _draw_kept(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
-    # One byte is enough for a weight.
-    counts = np.empty((n_bootstrap, n_units), dtype=np.uint8)
-    for row, weights in zip(counts, _draw(n_units, seed), strict=False):
-        row[:] = weights
-    return _Kept(counts, np.ascontiguousarray(counts.T))
-
-
 # Few units, such as participants, must not replace the images, which take longer to draw.
-_draw_small = lru_cache(maxsize=16)(_draw_kept)
-_draw_large = lru_cache(maxsize=2)(_draw_kept)
+@lru_cache(maxsize=16)
+def _draw_small(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
+    kept = _no_weights(n_units, n_bootstrap)
+    drawn = np.random.default_rng(seed).integers(0, n_units, (n_bootstrap, n_units))
+    _count(kept, 0, drawn)
+    return kept
+
+
+@lru_cache(maxsize=2)
+def _draw_large(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
+    kept = _no_weights(n_units, n_bootstrap)
+    numbers = np.random.default_rng(seed)
+    rows = max(1, min(MAX_BLOCK, MAX_DRAWN // n_units))
+    # Random numbers can only be drawn in order; another thread counts those of the last block.
+    with ThreadPoolExecutor(1) as counting:
+        counted: Future[None] | None = None
+        for start in range(0, n_bootstrap, rows):
+            shape = (min(rows, n_bootstrap - start), n_units)
+            drawn = numbers.integers(0, n_units, shape)
+            if counted is not None:
+                # at most two blocks are in memory
+                counted.result()
+            counted = counting.submit(_count, kept, start, drawn)
+    assert counted is not None
+    counted.result()
+    return kept
+
+
+def _no_weights(n_units: int, n_bootstrap: int) -> _Kept:
+    # One byte is enough for a weight.
+    by_replicate = np.empty((n_bootstrap, n_units), dtype=np.uint8)
+    return _Kept(by_replicate, np.empty((n_units, n_bootstrap), dtype=np.uint8))
+
+
+def _count(kept: _Kept, start: int, drawn: IntArray) -> None:
+    """Set the weights of the replicates from `start` on, whose units were `drawn`."""
+    part = slice(start, start + len(drawn))
+    for row, units in zip(kept.by_replicate[part], drawn, strict=True):
+        row[:] = np.bincount(units, minlength=len(row))
+    kept.by_unit[:, part] = kept.by_replicate[part].T
 
 
 def _blocks_by_unit(
@@ -219,7 +255,8 @@ def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) 
         return _sums_by_column(values, n_bootstrap, seed, is_exact)
     sums = np.empty((n_bootstrap, n_columns))
     for part, weights in weight_blocks(n_units, n_bootstrap, seed):
-        sums[part] = (values.T @ weights.T).T
+        # unlike the operator @, `dot` lets other threads run while it multiplies few columns
+        sums[part] = np.dot(values.T, weights.T).T
     return sums
 
 
@@ -235,6 +272,8 @@ def _sums_by_column(
     if isinstance(values, csr_array):
         by_column = values.tocsc()
         by_column.sum_duplicates()
+        # half of the entries are misses, which contribute nothing
+        by_column.eliminate_zeros()
         parts = [slice(*ends) for ends in pairwise(by_column.indptr.tolist())]
         members = [by_column.indices[part] for part in parts]
         contributions = [by_column.data[part] for part in parts]
@@ -254,10 +293,13 @@ def _sum_products(weights: NDArray[np.uint8], units: IntArray, values: FloatArra
     if not len(units):
         return sums
     if (values == values[0]).all():
-        # a replicate contains as many units as there are
-        if len(units) == len(weights):
-            return np.asarray(sums + len(units) * values[0])
-        return np.asarray(values[0] * _sum_rows(weights, units))
+        if len(units) <= len(weights) / 2:
+            return np.asarray(values[0] * _sum_rows(weights, units))
+        # a replicate contains as many units as there are: the rest are fewer rows to add up
+        is_other = np.ones(len(weights), dtype=np.bool_)
+        is_other[units] = False
+        n_others = _sum_rows(weights, np.flatnonzero(is_other))
+        return np.asarray(values[0] * (len(weights) - n_others))
     for part in _cached_parts(len(units), weights.shape[1], len(units)):
         sums += values[part] @ weights.take(units[part], axis=0).astype(np.float64)
     return sums
@@ -305,7 +347,8 @@ def are_exact(values: FloatArray, n_units: int) -> bool:
         return False
     # all sums are below 2^exponent
     _, exponent = frexp(largest)
-    in_last_digits = np.ldexp(values, DIGITS - exponent)
+    # the power of 2 is kept finite for numbers that are all close to 0
+    in_last_digits = values * 2.0 ** min(DIGITS - exponent, 1023)
     return bool((in_last_digits == np.rint(in_last_digits)).all())
 
 

@@ -1,8 +1,10 @@
 """Pairwise comparisons of curves: two models, or one model under two similar corruptions."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 
+from eyechart.core.parallel import map_on_threads
 from eyechart.humans.transfer import SimilarClasses
 from eyechart.results.model_results import CorruptionResults, ModelResults, SimilarPair
 from eyechart.results.schema import PairedComparison
@@ -12,34 +14,43 @@ from eyechart.scores.similar import compare_corruptions
 
 
 def similar_corruptions(
-    scores: Mapping[str, CorruptionResults], classes: SimilarClasses
+    scores: Mapping[str, CorruptionResults], classes: SimilarClasses, n_threads: int = 1
 ) -> Iterator[SimilarPair]:
-    """Yield how a model's scores differ between similar corruptions.
+    """Start to compare a model's scores between similar corruptions; return the differences.
 
     Accuracy comes first, then consistency. One human curve is used for both corruptions, or one for
     each if humans responded to both.
     """
-    for letter in PROPERTIES:
-        for first, second in combinations(scores, 2):
-            kind = classes.name_of(first)
-            if kind is None or kind != classes.name_of(second):
-                continue
-            properties = (scores[name].properties.get(letter) for name in (first, second))
-            one, two = (None if score is None else score.humans for score in properties)
-            # Scores with and without correction for chance are on different scales.
-            if one is None or two is None or one.corrected_for_chance != two.corrected_for_chance:
-                continue
-            human, second_human = one.line.fitted, two.line.fitted
-            difference_of_scores = compare_corruptions(
-                human,
-                one.model_line.fitted,
-                two.model_line.fitted,
-                # The identity shows whether one human curve is used for both corruptions.
-                second_human=None if second_human is human else second_human,
-            )
-            yield SimilarPair(
-                **dict(difference_of_scores), first=first, second=second, property=letter
-            )
+    kinds = {name: classes.name_of(name) for name in scores}
+    pairs = [
+        (letter, first, second)
+        for letter in PROPERTIES
+        for first, second in combinations(scores, 2)
+        if kinds[first] is not None and kinds[first] == kinds[second]
+    ]
+    compared = map_on_threads(partial(_similar_pair, scores), pairs, n_threads)
+    return (pair for pair in compared if pair is not None)
+
+
+def _similar_pair(
+    scores: Mapping[str, CorruptionResults], pair: tuple[str, str, str]
+) -> SimilarPair | None:
+    """Return how a property differs between two corruptions; None if they have no scores."""
+    letter, first, second = pair
+    properties = (scores[name].properties.get(letter) for name in (first, second))
+    one, two = (None if score is None else score.humans for score in properties)
+    # Scores with and without correction for chance are on different scales.
+    if one is None or two is None or one.corrected_for_chance != two.corrected_for_chance:
+        return None
+    human, second_human = one.line.fitted, two.line.fitted
+    difference_of_scores = compare_corruptions(
+        human,
+        one.model_line.fitted,
+        two.model_line.fitted,
+        # The identity shows whether one human curve is used for both corruptions.
+        second_human=None if second_human is human else second_human,
+    )
+    return SimilarPair(**dict(difference_of_scores), first=first, second=second, property=letter)
 
 
 def paired_models(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:

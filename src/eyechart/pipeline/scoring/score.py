@@ -1,15 +1,15 @@
 """Score a run: from recorded predictions to the scores of every model and the results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow.compute as pc
 
-from eyechart.core.devices import keep_freed_memory
+from eyechart.core.devices import keep_freed_memory, share_freed_memory
 from eyechart.core.parallel import map_on_threads, one_blas_thread
-from eyechart.core.progress import Progress
+from eyechart.core.progress import Advance, Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.image_sources import source_name
@@ -23,7 +23,7 @@ from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
 from eyechart.pipeline.scoring.curve_comparisons import paired_models
 from eyechart.pipeline.scoring.error_agreement import agreements
 from eyechart.pipeline.scoring.normalize import Divisor, normalize
-from eyechart.pipeline.scoring.score_space import SpaceScorer, n_threads
+from eyechart.pipeline.scoring.score_space import ScoredCorruption, SpaceScorer, n_threads
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
@@ -37,28 +37,37 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
     """Return the results of a run whose predictions are complete."""
     # Threads that request and return pages of memory all the time would wait for each other.
     keep_freed_memory()
+    share_freed_memory()
     with one_blas_thread():
         return _score_run(run, progress)
 
 
 def _score_run(run: EvaluationRun, progress: Progress) -> Results:
     fit, references, task = run.settings.fit, run.humans[0], _with_left_out(run)
+    scorers = [
+        SpaceScorer(run, model, space) for model in task.models for space in run.spaces(model)
+    ]
+    step = progress.begin("curves", len(run.entries) * len(scorers))
+    # All are started at once: while one is finished here, the threads work on the next ones.
+    started = [(scorer, scorer.start()) for scorer in scorers]
+    coverages = _start_coverage(run) if task.images.has_clean else iter(())
+    # What needs no scores is computed while the threads work.
     names = [model.name for model in task.models]
     has_testset = run.settings.testset is not None
     choice = choose_baseline(run.settings.baseline_name, task.plan, task.images, names, has_testset)
-    models = _score_models(run, choice, progress)
-    readers: dict[str, dict[str, PredictionReader]] = {}
-    for model in task.models:
-        for space in run.spaces(model):
-            readers.setdefault(space.name, {})[model.name] = run.reader(space)
-    coverage = _coverage(run) if task.images.has_clean else {}
-    notes = list(caveats_of(task, models, choice, fit, coverage))
+    config, images = _config(run, choice.name), _images_used(run, task.images.damaged)
     humans = () if references is None else experiments_of(references, fit)
+    models = _finish_models(run, started, choice, step)
+    coverage = dict(coverages)
+    notes = list(caveats_of(task, models, choice, fit, coverage))
     if references is not None:
         notes += notes_on_humans(references, humans)
+    readers: dict[str, dict[str, PredictionReader]] = {}
+    for scorer in scorers:
+        readers.setdefault(scorer.space.name, {})[scorer.model.name] = scorer.reader
     return Results(
-        config=_config(run, choice.name),
-        images=_images_used(run, task.images.damaged),
+        config=config,
+        images=images,
         models=tuple(models),
         coverage=coverage,
         paired=tuple(paired_models(models)),
@@ -70,25 +79,21 @@ def _score_run(run: EvaluationRun, progress: Progress) -> Results:
     )
 
 
-def _score_models(
-    run: EvaluationRun, choice: BaselineChoice, progress: Progress
+def _finish_models(
+    run: EvaluationRun,
+    started: Sequence[tuple[SpaceScorer, Iterator[ScoredCorruption]]],
+    choice: BaselineChoice,
+    step: Advance,
 ) -> list[ModelResults]:
-    scorers = {
-        model.name: [SpaceScorer(run, model, space) for space in run.spaces(model)]
-        for model in run.task.models
-    }
-    step = progress.begin("curves", len(run.entries) * sum(map(len, scorers.values())))
-    # All are started at once: while one is finished here, all cores work on the next ones.
-    started = {scorer: scorer.start() for of_model in scorers.values() for scorer in of_model}
-    results = []
+    spaces: dict[str, dict[str, SpaceResults]] = {model.name: {} for model in run.task.models}
     human_errors: dict[str, dict[str, Divisor]] = {}
+    for scorer, scored in started:
+        name = scorer.space.name
+        spaces[scorer.model.name][name], errors = scorer.finish(scored, step)
+        # Human errors depend on the samples only and are the same for all models.
+        human_errors.setdefault(name, {}).update(errors)
+    results = []
     for model in run.task.models:
-        spaces: dict[str, SpaceResults] = {}
-        for scorer in scorers[model.name]:
-            name = scorer.space.name
-            spaces[name], errors = scorer.finish(started[scorer], step)
-            # Human errors depend on the samples only and are the same for all models.
-            human_errors.setdefault(name, {}).update(errors)
         outputs = run.output_names(model)
         results.append(
             ModelResults(
@@ -98,7 +103,7 @@ def _score_models(
                 category=category_of_model(model.name),
                 # ImageNet's 1,000 names are not repeated in every results.json.
                 outputs=() if outputs == class_names() else outputs,
-                spaces=spaces,
+                spaces=spaces[model.name],
                 trained_on=model.trained_on,
                 marked=met_in_training(run.entries, model.trained_on),
             )
@@ -125,10 +130,11 @@ def _config(run: EvaluationRun, baseline: str) -> RunConfig:
     )
 
 
-def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
+def _start_coverage(run: EvaluationRun) -> Iterator[tuple[str, CorruptionCoverage]]:
+    """Start to compute the coverage of all corruptions; return their names and coverages."""
     names = [entry.name for entry in run.entries]
     coverages = map_on_threads(partial(_coverage_of, run), names, n_threads())
-    return dict(zip(names, coverages, strict=True))
+    return zip(names, coverages, strict=True)
 
 
 def _coverage_of(run: EvaluationRun, corruption: str) -> CorruptionCoverage:

@@ -1,13 +1,12 @@
 """Score one model in one label space: from predictions to scores under every corruption."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from eyechart.core.parallel import map_on_threads
+from eyechart.core.parallel import map_on_threads, n_cores
 from eyechart.core.progress import Advance
 from eyechart.humans.combined import References
 from eyechart.humans.reference import METRICS
@@ -26,7 +25,7 @@ from eyechart.pipeline.scoring.corruption_scores import (
 from eyechart.pipeline.scoring.curve_comparisons import similar_corruptions
 from eyechart.pipeline.scoring.normalize import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
-from eyechart.results.model_results import CorruptionResults, SpaceResults
+from eyechart.results.model_results import CorruptionResults, SimilarPair, SpaceResults
 from eyechart.scores.registry import SCORES
 from eyechart.scores.scoring import (
     MIN_IMAGES,
@@ -36,10 +35,15 @@ from eyechart.scores.scoring import (
     human_curve,
     missing_data,
 )
+from eyechart.stats.bootstrap import draw_ahead
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 from eyechart.suites.suite import Entry
 
 TOO_FEW = "insufficient data for a claim ({})"
+
+MAX_THREADS = 6
+"""Maximum number of threads. A quarter of the work holds Python's lock: with more threads, they
+wait for it longer than they compute, and scoring becomes slower again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +64,10 @@ class SpaceScorer:
     space: LabelSpace
 
     def start(self) -> Iterator[ScoredCorruption]:
-        """Start scoring all corruptions on all cores; return the results in order, when ready."""
-        # What all corruptions need is computed before the threads start, which would wait for it.
-        _ = self._clean
+        """Start scoring all corruptions on threads; return the results in order, when ready."""
+        fit, n_images = self._fit, len(self._clean)
+        # One thread draws the weights of all scores; the others read predictions meanwhile.
+        map_on_threads(lambda n: draw_ahead(n, fit.n_bootstrap, fit.seed), [n_images], n_threads())
         self._fit_human_curves()
         # NumPy, SciPy and Arrow compute outside of Python's lock, so that threads are enough.
         return map_on_threads(self._score, self.run.entries, n_threads())
@@ -98,6 +103,11 @@ class SpaceScorer:
                 name: without_claim(score, verdict) for name, score in corruptions.items()
             }
         references = self._humans[0]
+        similar: Iterator[SimilarPair] = iter(())
+        if references is not None:
+            # Computed on threads, while the results by class are computed here.
+            similar = similar_corruptions(scores, references.similar, n_threads())
+        by_classes = tuple(by_class.results())
         results = SpaceResults(
             n_images=len(clean),
             classes=int(np.count_nonzero(np.bincount(labels))),
@@ -107,10 +117,8 @@ class SpaceScorer:
             means=_means(corruptions, self.run.means_over, len(clean)),
             corruptions=corruptions,
             corruption_error=None,
-            similar=()
-            if references is None
-            else tuple(similar_corruptions(scores, references.similar)),
-            by_class=tuple(by_class.results()),
+            similar=tuple(similar),
+            by_class=by_classes,
         )
         return results, human_errors
 
@@ -145,17 +153,18 @@ class SpaceScorer:
         return self.run.settings.fit
 
     @cached_property
-    def _reader(self) -> PredictionReader:
+    def reader(self) -> PredictionReader:
+        """The recorded predictions with the labels of the label space."""
         return self.run.reader(self.space)
 
     @cached_property
     def _clean(self) -> Predictions:
         """Predictions for the clean images that are scored."""
-        return self._reader.clean(self.model.name, only_labeled=self._is_in_categories)
+        return self.reader.clean(self.model.name, only_labeled=self._is_in_categories)
 
     @cached_property
     def _has_labels(self) -> bool:
-        return self._reader.has_labels(self.model.name)
+        return self.reader.has_labels(self.model.name)
 
     @property
     def _is_in_categories(self) -> bool:
@@ -175,7 +184,7 @@ class SpaceScorer:
 
     def _predictions(self, corruption: str) -> Predictions:
         # In `entry16`, only images that have a category are scored.
-        predictions = self._reader.outcomes(
+        predictions = self.reader.outcomes(
             self.model.name, corruption, only_labeled=self._is_in_categories
         )
         # Otherwise dogs and birds would make up three quarters of ImageNet's images in the
@@ -218,11 +227,8 @@ class SpaceScorer:
 
 
 def n_threads() -> int:
-    """Return the number of CPU cores that this process may use; results do not depend on it."""
-    # only Linux tells which cores a process may use
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the number of threads that score; results do not depend on it."""
+    return min(n_cores(), MAX_THREADS)
 
 
 def _means(
