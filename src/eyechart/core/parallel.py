@@ -23,14 +23,23 @@ def n_cores() -> int:
     return os.cpu_count() or 1
 
 
-def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
+def on_all_cores(
+    work: Callable[[Part], None], parts: Sequence[Part], *, one_thread_each: bool = False
+) -> None:
     """Call `work` on every part, on up to `torch.get_num_threads()` threads.
 
     Threads suffice: torch, NumPy, OpenCV and Pillow release the GIL while they compute.
+
+    Args:
+        work: What to do with a part.
+        parts: The parts.
+        one_thread_each: Whether a single part is also computed on one thread, so that its last
+            bits, which depend on the number of torch's threads, do not depend on other parts.
     """
     # small torch operations do not parallelize well, whole images do
     threads = min(torch.get_num_threads(), len(parts))
-    if threads <= 1:
+    is_single = threads <= 1 and not (one_thread_each and torch.get_num_threads() > 1)
+    if is_single or not parts:
         for part in parts:
             work(part)
         return

@@ -186,7 +186,9 @@ class NetworkRuler(ABC):
     def _kept(self, clean: Tensor) -> Features | None:
         """Return the prepared features of all images, or None if they take too much memory."""
         # one image shows how much memory all of them would take
-        first = self._describe(clean[:1])
+        described: list[Features] = []
+        _in_parts(lambda part: described.append(self._describe(clean[part])), clean[:1])
+        first = described[0]
         n_bytes = sum(values.nbytes for values in first) * len(clean)
         if n_bytes > _most_bytes(clean.device):
             return None
@@ -329,8 +331,9 @@ def _room(n_images: int, values: Tensor) -> Tensor:
 def _in_parts(work: Callable[[slice], None], images: Tensor) -> None:
     """Call `work` on parts of a batch: single images on a CPU, larger parts on a GPU."""
     if images.device.type == "cpu":
-        # the last bits of a convolution depend on the size of its batch
-        on_all_cores(work, [slice(place, place + 1) for place in range(len(images))])
+        # the last bits of a convolution depend on the size of its batch and the number of threads
+        parts = [slice(place, place + 1) for place in range(len(images))]
+        on_all_cores(work, parts, one_thread_each=True)
         return
     size = max(1, BATCH_PIXELS // (images.shape[-2] * images.shape[-1]))
     for start in range(0, len(images), size):

@@ -165,7 +165,7 @@ def _each_part(gray: Tensor, work: Callable[[Tensor], Tensor]) -> list[Tensor]:
         results[index] = work(parts[index])
 
     if gray.device.type == "cpu":
-        on_all_cores(one, range(len(parts)))
+        on_all_cores(one, range(len(parts)), one_thread_each=True)
     else:
         for index in range(len(parts)):
             one(index)

@@ -101,7 +101,7 @@ def registered_terms(
         size = (clean.shape[1], clean.shape[2])
         results[index] = RegisteredTerms(terms, motion_of(maps, shown.share, size), maps)
 
-    on_all_cores(one, range(len(clean)))
+    on_all_cores(one, range(len(clean)), one_thread_each=True)
     parts = [results[index] for index in range(len(clean))]
     return RegisteredTerms(
         VisibleTerms(
