@@ -12,6 +12,7 @@ from eyechart.visual_change.registration.estimate import describe_copies
 from eyechart.visual_change.registration.motion import MotionPenalty, motion_of, rounded
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.registered import register, registered_terms, shown_by
+from eyechart.visual_change.registration.search import contrasts, contrasts_of_part, without_fill
 from eyechart.visual_change.registration.warping import inside, moved, sample
 from eyechart.visual_change.vif.definitions import VCR
 from moved_images import CUBIC, LINEAR, NEAREST, eight_bits, errors, map_of, move
@@ -64,6 +65,36 @@ def test_a_moved_image_is_recovered_within_half_a_pixel_and_a_fifth_of_a_degree(
     found = register(copies[place], torch.from_numpy(corrupted)[None])[0].numpy()
     pixels, degrees = errors(found, back, SIZE)
     assert pixels < 0.5 and degrees < 0.2
+
+
+@pytest.mark.parametrize("scale", [0.55, 0.6])
+def test_the_border_of_a_fill_does_not_mislead_the_search(gray, copies, scale):
+    # with its border, the last image was not recovered
+    back = map_of(20, scale, 30, -25)
+    for image, clean in zip(gray, copies, strict=True):
+        corrupted = torch.from_numpy(move(image.numpy(), back))[None]
+        pixels, degrees = errors(register(clean, corrupted)[0].numpy(), back, SIZE)
+        assert pixels < 0.5 and degrees < 0.2
+
+
+def test_flat_cells_and_those_beside_them_show_nothing():
+    spread = torch.full((1, 6, 7), 5.0)
+    spread[0, 2, 0] = 0.0
+    weight = without_fill(spread)
+    assert (weight[0, 1:4, :2] == 0).all() and weight.sum() == 6 * 7 - 6
+
+
+def test_contrasts_without_fill_are_those_of_the_shown_part():
+    images = torch.rand((2, 32, 32)) * 100
+    torch.testing.assert_close(
+        contrasts_of_part(images, torch.ones_like(images)), contrasts(images), rtol=1e-4, atol=1e-4
+    )
+    weight = torch.ones_like(images)
+    weight[:, :, 20:] = 0
+    filled = torch.where(weight > 0, images, -500.0)
+    computed = contrasts_of_part(filled, weight)
+    assert torch.equal(computed, contrasts_of_part(images, weight))
+    assert (computed[:, :, 20:] == 0).all()
 
 
 @pytest.mark.parametrize("kind", ["noise", "blur"])

@@ -84,8 +84,8 @@ def describe_copies(gray: Tensor) -> CleanCopies:
 
 def centered(gray: Tensor) -> Tensor:
     """Return gray levels around 0, so that sums in float32 are precise."""
-    # one operation for whole numbers, which become float32
-    return gray.to(torch.float32) - 128 if gray.is_floating_point() else gray - 128.0
+    # whole numbers minus a float become float32 in one operation, unless torch has another default
+    return (gray - 128.0).to(torch.float32)
 
 
 def levels_of(gray: Tensor) -> list[Tensor]:
