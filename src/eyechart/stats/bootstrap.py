@@ -131,7 +131,11 @@ class _Kept(NamedTuple):
 
 
 def draw_ahead(n_units: int, n_bootstrap: int, seed: Seed) -> None:
-    """Draw the weights that all scores of these units will need, unless they are too many."""
+    """Draw the weights that all scores of these units will need, unless they are too many.
+
+    Example:
+        >>> draw_ahead(100, n_bootstrap=50, seed=0)  # what needs these weights finds them drawn
+    """
     _kept_weights(n_units, n_bootstrap, seed)
 
 
