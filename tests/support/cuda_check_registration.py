@@ -6,6 +6,7 @@ VIF, on batches of 256 images of 224 px. A part that fails is reported, and the 
 `python tests/support/cuda_check_registration.py`.
 """
 
+import statistics
 import time
 import traceback
 from contextlib import ExitStack, contextmanager
@@ -29,7 +30,7 @@ from real_images import real_images
 LARGEST_GAP = 1e-3
 WANTED_GAP = 1e-5
 BATCH = 256
-ROUNDS = 10
+ROUNDS = 30
 KERNELS_SHOWN = 12
 SIZE = (224, 224)
 CORRUPTIONS = ("gaussian_noise", "motion_blur", "fog", "contrast", "jpeg_compression")
@@ -151,7 +152,7 @@ def time_parts(clean, corrupted):
     """Print the time of each part for a batch."""
     parts = attempt("the parts of a batch", lambda: parts_of(clean, corrupted))
     for name, work in (parts or {}).items():
-        duration = attempt(name, lambda work=work: seconds(work))
+        duration = attempt(name, lambda work=work: seconds(work)[0])
         if duration is not None:
             print(f"{name}: {1e3 * duration:.3f} ms")
 
@@ -220,25 +221,31 @@ def check_values():
 # ---- time
 
 
-def seconds(work):
-    work()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(ROUNDS):
-        work()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) / ROUNDS
+def seconds(*works):
+    """Return the median time of each work, in turns, because other programs share the machine."""
+    durations = [[] for _ in works]
+    for round_ in range(ROUNDS + 1):
+        for work, taken in zip(works, durations, strict=True):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            work()
+            torch.cuda.synchronize()
+            # the first round compiles
+            if round_:
+                taken.append(time.perf_counter() - start)
+    return [statistics.median(taken) for taken in durations]
 
 
 def time_of(before, after):
     """Return the seconds of each part for one batch of gray images on the GPU."""
     described, copies = VCR_RULER.describe_gray(before), describe_copies(before)
-    return {
-        "VIF, clean side reused": seconds(lambda: VCR_RULER.fidelity(described, after)),
-        "VIF": seconds(lambda: VCR_RULER.fidelity(VCR_RULER.describe_gray(before), after)),
-        "registration, clean side reused": seconds(lambda: register(copies, after)),
-        "registration": seconds(lambda: register(describe_copies(before), after)),
+    works = {
+        "VIF, clean side reused": lambda: VCR_RULER.fidelity(described, after),
+        "VIF": lambda: VCR_RULER.fidelity(VCR_RULER.describe_gray(before), after),
+        "registration, clean side reused": lambda: register(copies, after),
+        "registration": lambda: register(describe_copies(before), after),
     }
+    return dict(zip(works, seconds(*works.values()), strict=True))
 
 
 def show_kernels(title, work):

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import eyechart as ec
 from eyechart.visual_change.registration.human_ruler import HUMAN_RULER, HumanRuler
 from eyechart.visual_change.registration.motion import MotionPenalty
 from eyechart.visual_change.vif.definitions import HUMAN, VCR
 from eyechart.visual_change.vif.rulers import SubbandRuler
-from moved_images import LINEAR, NEAREST, map_of, move
+from moved_images import CUBIC, LINEAR, NEAREST, map_of, move
 from real_images import real_images
 
 
@@ -30,13 +31,20 @@ def moved(images, back, order=LINEAR):
     return torch.from_numpy(np.stack(planes))
 
 
-@pytest.mark.parametrize("order", [NEAREST, LINEAR])
+@pytest.mark.parametrize("order", [NEAREST, LINEAR, CUBIC])
 def test_a_pixel_and_a_degree_are_hardly_a_change(clean, description, order):
     for back, most in ((map_of(across=1), 0.02), (map_of(1), 0.03)):
         corrupted = moved(clean[:2], back, order)
         change = HUMAN_RULER.compare(description.select(torch.tensor([0, 1])), corrupted)
         assert (change > 0).all() and (change < most).all()
         assert (ec.delta_v(clean[:2], corrupted) > 0.4).all()
+
+
+def test_a_degree_is_hardly_a_change_if_pillow_interpolates(clean, description):
+    images = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in clean]
+    turned = np.stack([np.asarray(image.rotate(1, Image.Resampling.BICUBIC)) for image in images])
+    change = HUMAN_RULER.compare(description, torch.from_numpy(turned).permute(0, 3, 1, 2))
+    assert (change > 0).all() and (change < 0.03).all()
 
 
 def test_turned_and_mirrored_images_keep_all_but_the_penalty(clean, description):

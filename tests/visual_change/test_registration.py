@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy import ndimage
 from skimage.registration import phase_cross_correlation
 
 import eyechart as ec
 from eyechart.visual_change.gray import to_gray
+from eyechart.visual_change.registration.cubic import (
+    sample_cubic,
+    sharp,
+    spline,
+    spline_coefficients,
+)
 from eyechart.visual_change.registration.estimate import describe_copies
 from eyechart.visual_change.registration.motion import MotionPenalty, motion_of, rounded
 from eyechart.visual_change.registration.refinement import centers_of
@@ -166,6 +173,42 @@ def test_sampling_by_a_map_equals_scipy(gray):
     assert is_inside.mean() > 0.8
     # SciPy's values are rounded to 8 bits
     np.testing.assert_allclose(sampled[is_inside], expected[is_inside], atol=0.51)
+
+
+def affine_of(back):
+    """The linear part and the offset (x, y) of a map in coordinates of pixels."""
+    center = (np.array(SIZE[::-1]) - 1) / 2
+    return back[:, :2], center + back[:, 2] - back[:, :2] @ center
+
+
+def test_cubic_splines_are_those_of_scipy(gray):
+    back = map_of(17, 1.2, 9, -5)
+    linear, offset = affine_of(back)
+    levels = gray[0].numpy().astype(np.float64)
+    expected = ndimage.affine_transform(levels, linear[::-1, ::-1], offset[::-1], order=CUBIC)
+    points = moved(centers_of(*SIZE, SIZE, gray.device), as_maps(back))
+    coefficients = spline_coefficients(gray[:1].float())
+    sampled = sample_cubic(coefficients, points, SIZE, spline)[0].numpy()
+    is_inside = inside(points, SIZE, margin=3.0)[0].numpy()
+    assert is_inside.mean() > 0.8
+    np.testing.assert_allclose(sampled[is_inside], expected[is_inside], atol=0.01)
+
+
+def test_the_sharp_cubic_kernel_is_that_of_pillow(gray):
+    back = map_of(-8, 0.9, -3, 6)
+    linear, offset = affine_of(back)
+    # Pillow counts from the corner of the first pixel, not from its center
+    offset = offset + 0.5 - linear @ (0.5, 0.5)
+    terms = np.column_stack([linear, offset]).ravel()
+    image = Image.fromarray(gray[0].numpy().astype(np.float32))
+    expected = image.transform(
+        SIZE[::-1], Image.Transform.AFFINE, terms.tolist(), Image.Resampling.BICUBIC
+    )
+    points = moved(centers_of(*SIZE, SIZE, gray.device), as_maps(back))
+    sampled = sample_cubic(gray[:1].float(), points, SIZE, sharp)[0].numpy()
+    is_inside = inside(points, SIZE, margin=3.0)[0].numpy()
+    assert is_inside.mean() > 0.7
+    np.testing.assert_allclose(sampled[is_inside], np.asarray(expected)[is_inside], atol=0.05)
 
 
 def test_the_visible_share_is_the_area_that_stays_in_the_frame(gray):

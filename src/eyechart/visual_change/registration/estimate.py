@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
+from eyechart.core.parallel import on_all_cores
 from eyechart.visual_change.registration.agreement import agreement
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
@@ -18,8 +19,10 @@ HYPOTHESES = (16, 5)
 SMALLEST = 28
 """Cells along the longer side of the smallest copy of an image, at least."""
 
-FIRST_STEPS, STEPS, LAST_STEPS = 4, 3, 2
-"""Number of Gauss–Newton steps after the search, on each copy, and on the largest one."""
+NEAR_STEPS, FIRST_STEPS, STEPS, LAST_STEPS = 2, 4, 3, 2
+"""Number of Gauss–Newton steps from the identity on each of the two smallest copies, after the
+search on the smallest one, then on each copy, and on the largest one.
+"""
 
 LAST_STRIDE = 2
 """Which lines of the largest copy the last steps use: every second one is enough."""
@@ -27,7 +30,7 @@ LAST_STRIDE = 2
 SEARCHED_AT_ONCE, SEARCHED_IN_TRITON = 64, 256
 """Number of images searched at once, because the search takes 22 MB for each, or 3 MB in Triton."""
 
-ENOUGH = 0.9
+ENOUGH = 0.95
 """Agreement near the identity that makes a search superfluous."""
 
 
@@ -78,8 +81,18 @@ class CleanCopies:
 
 def describe_copies(gray: Tensor) -> CleanCopies:
     """Return what registration needs of clean gray images (B, H, W)."""
-    levels = centered(gray)
-    return CleanCopies(levels_of(levels), levels, range(len(gray)))
+    images = centered(gray)
+    if gray.device.type != "cpu":
+        return CleanCopies(levels_of(images), images, range(len(gray)))
+    parts: dict[int, list[Tensor]] = {}
+
+    def one(index: int) -> None:
+        # one image at a time, because a convolution rounds differently in a batch
+        parts[index] = levels_of(images[index : index + 1])
+
+    on_all_cores(one, range(len(gray)), one_thread_each=True)
+    levels = zip(*(parts[index] for index in range(len(gray))), strict=True)
+    return CleanCopies([torch.cat(level) for level in levels], images, range(len(gray)))
 
 
 def centered(gray: Tensor) -> Tensor:
@@ -109,7 +122,7 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     maps = identity_maps(len(corrupted[0]), corrupted[0])
     # coarse first, because a step only corrects displacements of a few cells
     for level in (-1, -2):
-        maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
+        maps = refine(clean.levels[level], corrupted[level], maps, size, NEAR_STEPS)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
     at_once = SEARCHED_IN_TRITON if has_triton(maps.device) else SEARCHED_AT_ONCE
     for far in torch.split((near < ENOUGH).nonzero().flatten(), at_once):

@@ -5,6 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from eyechart.visual_change.registration.cubic import (
+    sample_cubic,
+    sharp,
+    spline,
+    spline_coefficients,
+)
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.warping import identity_maps, inside, moved, sample
 
@@ -78,8 +84,8 @@ def nearest_error(clean: Tensor, corrupted: Tensor, maps: Tensor) -> Tensor:
 def _interpolated(clean: Tensor, maps: Tensor, seen: Tensor, weight: Tensor) -> list[Tensor]:
     """Return clean images (B, H, W), moved as a corruption may have done it.
 
-    Pixels are the nearest ones, interpolated as smoothly as fits the corrupted image, or averaged
-    over the area of a pixel, as in a reduced image.
+    Pixels are the nearest ones, interpolated as smoothly as fits the corrupted image or by the
+    cubic kernels of Pillow or SciPy, or averaged over the area of a pixel, as in a reduced image.
     """
     size = (clean.shape[1], clean.shape[2])
     points = centers_of(*size, size, clean.device)
@@ -90,7 +96,11 @@ def _interpolated(clean: Tensor, maps: Tensor, seen: Tensor, weight: Tensor) -> 
     offsets = torch.tensor(QUARTERS, device=clean.device)[:, :, None, None]
     quarters = [sample(clean, moved(points + offset, maps), size) for offset in offsets]
     mixed = cubic + _mix(cubic, linear - cubic, seen, weight) * (linear - cubic)
-    return [nearest, mixed, torch.stack(quarters).mean(dim=0)]
+    cubics = [
+        sample_cubic(clean, places, size, sharp),
+        sample_cubic(spline_coefficients(clean), places, size, spline),
+    ]
+    return [nearest, mixed, *cubics, torch.stack(quarters).mean(dim=0)]
 
 
 def _mix(cubic: Tensor, difference: Tensor, seen: Tensor, weight: Tensor) -> Tensor:

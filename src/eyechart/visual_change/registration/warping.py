@@ -13,6 +13,9 @@ from torch.nn import functional
 
 from eyechart.core.devices import has_triton
 
+CUT_OFF = 2.5
+"""Where Gaussian kernels end, in standard deviations; 3 would take longer and recover no more."""
+
 
 def identity_maps(count: int, like: Tensor) -> Tensor:
     """Return maps (B, 2, 3) that move nothing, in float64, on the device of `like`."""
@@ -82,7 +85,7 @@ def smoothed(images: Tensor, sigma: float) -> Tensor:
 
         return smoothed_in_triton(images, sigma)
     # reflection needs a side that is longer than the padding
-    reach = min(round(3 * sigma), min(images.shape[1:]) - 1)
+    reach = min(round(CUT_OFF * sigma), min(images.shape[1:]) - 1)
     distance = torch.arange(-reach, reach + 1, device=images.device, dtype=torch.float32)
     kernel = torch.exp(-0.5 * (distance / sigma) ** 2)
     kernel = (kernel / kernel.sum()).reshape(1, 1, -1)

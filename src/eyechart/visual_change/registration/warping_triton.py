@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eyechart.visual_change.registration.warping import CUT_OFF
+
 BLOCK, WARPS = 1024, 16
 """Number of pixels that one program smooths at once, and its warps."""
 
@@ -165,7 +167,7 @@ def smoothed_in_triton(images: Tensor, sigma: float, smaller: Tensor | None = No
 @lru_cache(maxsize=64)
 def gaussian(sigma: float, shortest: int) -> tuple[float, ...]:
     """Return the weights of `warping.smoothed` for images with `shortest` cells along a side."""
-    reach = min(round(3 * sigma), shortest - 1)
+    reach = min(round(CUT_OFF * sigma), shortest - 1)
     distance = torch.arange(-reach, reach + 1, dtype=torch.float32)
     weights = torch.exp(-0.5 * (distance / sigma) ** 2)
     return tuple((weights / weights.sum()).tolist())
