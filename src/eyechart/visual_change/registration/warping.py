@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from eyechart.core.devices import has_triton
 
-CUT_OFF = 2.5
+CUT_OFF = 2.0
 """Where Gaussian kernels end, in standard deviations; 3 would take longer and recover no more."""
 
 
