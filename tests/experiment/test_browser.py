@@ -181,7 +181,9 @@ def test_a_second_tab_goes_on_and_the_first_can_take_it_back(browser, tmp_path):
             if seen["screen"] == "another-tab":
                 moved.append("told")
                 first.locator("[data-action='take-over']").click()
-                first.wait_for_function("!document.querySelector('[data-screen=another-tab]')")
+                first.wait_for_function(
+                    "() => !document.querySelector('[data-screen=another-tab]')"
+                )
                 return True
             return False
 

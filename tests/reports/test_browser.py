@@ -92,7 +92,7 @@ def hostile_path(tmp_path_factory):
 def ready(browser, path, width=WIDE, **settings):
     """Open a report, wait until it is drawn, and see that nothing goes wrong until it is closed."""
     with opened(browser, path, width, **settings) as found:
-        found.page.wait_for_function("window.eyechartReady === true")
+        found.page.wait_for_function("() => window.eyechartReady === true")
         yield found
         assert found.problems == []
         fetched = [url for url in found.requests if not url.startswith(("data:", "blob:"))]
@@ -248,7 +248,7 @@ def test_a_model_that_is_switched_off_is_in_no_chart_until_it_is_back(wide):
     page.keyboard.press("Space")
     assert not box.is_checked()
     look_through(page, ".panel")
-    page.wait_for_function(f"!({SHOWN})()[{DULL!r}].on")
+    page.wait_for_function(f"() => !({SHOWN})()[{DULL!r}].on")
     without = page.evaluate(SHOWN)
     others = [model for model in MODELS if model != DULL]
     assert {name: without[name] for name in others} == {name: before[name] for name in others}
@@ -259,7 +259,7 @@ def test_a_model_that_is_switched_off_is_in_no_chart_until_it_is_back(wide):
     assert later[DULL]["on"] == 0 < later[DULL]["off"]
     box.check()
     look_through(page, ".panel")
-    page.wait_for_function(f"!({SHOWN})()[{DULL!r}].off")
+    page.wait_for_function(f"() => !({SHOWN})()[{DULL!r}].off")
     assert page.evaluate(SHOWN)[DULL]["on"] == later[DULL]["off"]
 
 
@@ -335,9 +335,9 @@ def test_the_system_chooses_the_theme_and_the_reader_overrules_it(browser, path,
         page.locator("#theme").click()
         second = title.evaluate(CONTRAST)
         assert (second["paper"] > 0.5) == (scheme == "dark") and second["ratio"] > 7
-        page.wait_for_function(f"({font})() !== {ink!r}")
+        page.wait_for_function(f"() => ({font})() !== {ink!r}")
         page.reload()
-        page.wait_for_function("window.eyechartReady === true")
+        page.wait_for_function("() => window.eyechartReady === true")
         assert title.evaluate(CONTRAST) == second
         found.requests.pop()  # the reload's
 
