@@ -9,17 +9,25 @@ from skimage.registration import phase_cross_correlation
 
 import eyechart as ec
 from eyechart.visual_change.gray import to_gray
+from eyechart.visual_change.registration import refinement
+from eyechart.visual_change.registration.agreement import rate
 from eyechart.visual_change.registration.cubic import (
     sample_cubic,
     sharp,
     spline,
     spline_coefficients,
 )
-from eyechart.visual_change.registration.estimate import describe_copies
+from eyechart.visual_change.registration.estimate import centered, describe_copies, levels_of
 from eyechart.visual_change.registration.motion import MotionPenalty, motion_of, rounded
-from eyechart.visual_change.registration.refinement import centers_of
+from eyechart.visual_change.registration.refinement import centers_of, refine
 from eyechart.visual_change.registration.registered import register, registered_terms, shown_by
-from eyechart.visual_change.registration.search import contrasts, contrasts_of_part, without_fill
+from eyechart.visual_change.registration.search import (
+    _neighbors,
+    contrasts,
+    contrasts_of_part,
+    linear_maps,
+    without_fill,
+)
 from eyechart.visual_change.registration.warping import inside, moved, sample
 from eyechart.visual_change.vif.definitions import VCR
 from moved_images import CUBIC, LINEAR, NEAREST, eight_bits, errors, map_of, move
@@ -87,8 +95,19 @@ def test_the_border_of_a_fill_does_not_mislead_the_search(gray, copies, scale):
 def test_flat_cells_and_those_beside_them_show_nothing():
     spread = torch.full((1, 6, 7), 5.0)
     spread[0, 2, 0] = 0.0
-    weight = without_fill(spread)
+    weight = without_fill(torch.zeros_like(spread), spread)
     assert (weight[0, 1:4, :2] == 0).all() and weight.sum() == 6 * 7 - 6
+
+
+def test_a_fill_with_noise_shows_nothing_but_other_noise_does():
+    small, spread = torch.full((2, 8, 9), 60.0), torch.full((2, 8, 9), 90.0)
+    # black with noise, of which a half is cut off
+    small[:, :, :3] = torch.tensor([-120.0, -118.0, -121.0])
+    spread[:, :, :3] = torch.tensor([40.0, 55.0, 48.0])
+    # as noisy as the fill, but of another color
+    spread[1, 4, 7] = 45.0
+    weight = without_fill(small, spread)
+    assert (weight[:, :, :4] == 0).all() and (weight[:, :, 4:] == 1).all()
 
 
 def test_contrasts_without_fill_are_those_of_the_shown_part():
@@ -113,6 +132,84 @@ def test_a_moved_image_is_recovered_under_noise_and_blur(gray, copies, kind):
     found = register(copies[1], torch.from_numpy(eight_bits(spoiled))[None])[0].numpy()
     pixels, degrees = errors(found, back, SIZE)
     assert pixels < 0.5 and degrees < 0.2
+
+
+@pytest.mark.parametrize("fill", ["constant", "reflect"])
+@pytest.mark.parametrize("kind", ["plain", "noise", "blur"])
+def test_images_of_half_the_size_are_recovered(gray, copies, fill, kind):
+    # with the part that both images show alone, maps left the image or found a reflection of it
+    back = map_of(17, 0.52, 21, -13)
+    # a rocket at night has too little structure to be found precisely under noise or blur
+    count = len(gray) if kind == "plain" else 3
+    for image, clean in zip(gray[:count], copies, strict=False):
+        corrupted = move(image.numpy(), back, LINEAR, fill).astype(np.float64)
+        if kind == "noise":
+            corrupted += np.random.default_rng(1).normal(0, 20, SIZE)
+        if kind == "blur":
+            corrupted = ndimage.gaussian_filter(corrupted, 2)
+        found = register(clean, torch.from_numpy(eight_bits(corrupted))[None])[0].numpy()
+        pixels, degrees = errors(found, back, SIZE)
+        assert pixels < 0.5 and degrees < 0.2
+
+
+def test_blur_does_not_draw_a_map_away(gray, copies, monkeypatch):
+    back = map_of(-30, 0.7, 12, 9)
+
+    def apart():
+        for image, clean in zip(gray, copies, strict=True):
+            blurred = ndimage.gaussian_filter(move(image.numpy(), back, CUBIC), 2.0)
+            level = levels_of(centered(torch.from_numpy(blurred)[None]))[1]
+            found = refine(clean.levels[1], level, as_maps(back), SIZE, 6)
+            yield errors(found[0].numpy(), back, SIZE)[0]
+
+    with_blur = np.array([*apart()])
+    # without the term for blur
+    monkeypatch.setattr(refinement, "RIDGES", (*refinement.RIDGES[:8], 1e12))
+    assert (with_blur < 0.5 * np.array([*apart()])).all()
+    assert with_blur.max() < 0.5
+
+
+def test_the_color_of_a_fill_is_found_in_gray_levels_of_the_clean_image():
+    random = np.random.default_rng(2)
+    shown = torch.from_numpy(random.normal(20, 30, (1, 28, 28))).to(torch.float32)
+    # the clean image's edge is between columns 17 and 18
+    distance = (17.5 - torch.arange(28.0)).expand(1, 28, 28)
+    is_inner = torch.zeros((1, 28, 28), dtype=torch.bool)
+    is_inner[:, 1:-1, 1:-1] = True
+    weight = (is_inner & (distance > 2)).to(torch.float32)
+    corrupted = torch.where(distance > 0, 0.8 * shown + 10, -100.0)
+    filled, weights = refinement._filled(shown, corrupted, weight, distance, is_inner)
+    # −100 = 0.8 · color + 10
+    torch.testing.assert_close(filled[:, :, 21:], torch.full((1, 28, 7), -137.5))
+    torch.testing.assert_close(filled[:, :, :15], shown[:, :, :15])
+    assert torch.equal(weights.bool(), is_inner)
+    # a fill that is not one color is no fill
+    corrupted = torch.where(distance > 0, corrupted, shown)
+    unfilled, weights = refinement._filled(shown, corrupted, weight, distance, is_inner)
+    assert torch.equal(unfilled, shown) and torch.equal(weights, weight)
+
+
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_the_neighbors_of_a_map_are_one_step_of_rotation_or_magnification_away(is_mirrored):
+    linear = linear_maps(torch.device("cpu"))
+
+    def place(degrees, octaves):
+        wanted = torch.from_numpy(map_of(degrees, 2**octaves, is_mirrored=is_mirrored)[:, :2])
+        return (linear - wanted).abs().amax(dim=(1, 2)).argmin().item()
+
+    expected = {place(30, 0), place(60, 0), place(45, 1 / 3), place(45, -1 / 3)}
+    assert set(_neighbors(linear.device)[place(45, 0)].tolist()) == expected
+
+
+def test_of_several_copies_in_an_image_the_complete_one_is_preferred(gray, copies):
+    # reflected at the right edge: a mirrored copy, of which 30 % are in the frame
+    back = map_of(scale=0.5)
+    corrupted = move(gray[0].numpy(), back, LINEAR, "reflect")
+    levels = levels_of(centered(torch.from_numpy(corrupted)[None]))
+    mirrored = map_of(scale=0.5, across=112, is_mirrored=True)
+    both = as_maps(back, mirrored)
+    agreements, scores = rate(copies[0].levels[1], levels[1], both, SIZE)
+    assert agreements.min() > 0.9 and scores[0] > scores[1] + 0.03
 
 
 def test_a_shift_is_that_of_phase_correlation(gray, copies):

@@ -16,7 +16,7 @@ from eyechart.visual_change.registration import (
 from eyechart.visual_change.registration.agreement import _compared
 from eyechart.visual_change.registration.estimate import describe_copies
 from eyechart.visual_change.registration.registered import register
-from eyechart.visual_change.registration.warping import moved, sample, smoothed
+from eyechart.visual_change.registration.warping import inside, moved, sample, smoothed
 from moved_images import map_of
 
 if torch.cuda.is_available():
@@ -99,10 +99,44 @@ def test_one_step_leads_to_the_same_maps(sides, stride):
     from eyechart.visual_change.registration.refinement_triton import refine_in_triton
 
     clean, corrupted, size = pairs_of(*sides)
-    expected = refinement._step(clean, corrupted, all_maps(), size, stride)
+    expected = refinement._step(clean, corrupted, all_maps(), size, stride, False)
     computed = refine_in_triton(clean, corrupted, all_maps(), size, 1, stride)
     assert (expected - all_maps()).abs().amax(dim=(1, 2))[:-1].min() > 1e-3
     torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
+
+
+def filled_pairs(rows, columns):
+    """Return clean images, and copies moved by nearly all maps with a noisy black fill."""
+    clean, corrupted, size = pairs_of(rows, columns)
+    nearly = all_maps() + torch.tensor([[0.01, -0.02, 2.0], [0.015, 0.01, -1.0]])
+    places = moved(refinement.centers_of(rows, columns, size, clean.device), nearly)
+    noise = images_of(rows, columns, len(MAPS), seed=2)
+    return clean, torch.where(inside(places, size), corrupted, 0.05 * noise - 120), size
+
+
+@pytest.mark.parametrize("sides", LEVELS)
+def test_one_step_with_a_fill_leads_to_the_same_maps(sides):
+    from eyechart.visual_change.registration.refinement_triton import refine_in_triton
+
+    clean, corrupted, size = filled_pairs(*sides)
+    expected = refinement._step(clean, corrupted, all_maps(), size, 1, True)
+    computed = refine_in_triton(clean, corrupted, all_maps(), size, 1, has_fill=True)
+    without = refinement._step(clean, corrupted, all_maps(), size, 1, False)
+    # the fill of a reduced image is used
+    assert (expected - without)[list(MAPS).index("reduced")].abs().max() > 1e-3
+    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_images_that_are_one_or_two_cells_high_are_not_moved():
+    from eyechart.visual_change.registration.refinement_triton import refine_in_triton
+
+    for rows in (1, 2):
+        clean, corrupted = torch.rand((2, len(MAPS), rows, 28)) * 100
+        for has_fill in (False, True):
+            computed = refine_in_triton(
+                clean, corrupted, all_maps(), (rows * 8, 224), 1, has_fill=has_fill
+            )
+            torch.testing.assert_close(computed, all_maps(), rtol=0, atol=1e-9)
 
 
 def test_hypotheses_share_their_images():
@@ -164,7 +198,7 @@ def few_maps(monkeypatch):
     """Search few linear maps: the interpreter takes long for each."""
     # every sixth rotation, and one shear or stretch for each magnification
     groups = {key: linear[::12] for key, linear in search.candidates().items()}
-    caches = (search.linear_maps, search.overlaps)
+    caches = (search.linear_maps, search.overlaps, search._neighbors)
     monkeypatch.setattr(search, "candidates", lambda: groups)
     from eyechart.visual_change.registration import search_triton
 
@@ -176,8 +210,10 @@ def few_maps(monkeypatch):
         cache.cache_clear()
 
 
-@pytest.mark.parametrize("sides", [(96, 96), (70, 99), (130, 110)])
-def test_the_search_gives_every_linear_map_the_same_score_and_shift(few_maps, sides):
+@pytest.mark.parametrize(
+    ("sides", "noise"), [((96, 96), 0.0), ((70, 99), 0.0), ((130, 110), 0.0), ((130, 110), 0.2)]
+)
+def test_the_search_gives_every_linear_map_the_same_score_and_shift(few_maps, sides, noise):
     from eyechart.visual_change.registration.search_triton import (
         describe_in_triton,
         scores_in_triton,
@@ -185,7 +221,7 @@ def test_the_search_gives_every_linear_map_the_same_score_and_shift(few_maps, si
 
     clean = smoothed(images_of(*sides, count=2), 2.0)
     corrupted = torch.roll(clean, (7, -12), dims=(1, 2)) + images_of(*sides, 2, seed=3) / 10
-    corrupted[:, :, -20:] = -128
+    corrupted[:, :, -20:] = -128 + noise * images_of(sides[0], 20, 2, seed=4)
     expected, index = search._best_shifts(search.describe_search(clean), corrupted)
     computed, place = scores_in_triton(describe_in_triton(clean), corrupted)
     # copies are float16, whose rounding errors mostly cancel in the sum over a copy
@@ -204,5 +240,7 @@ def test_moved_and_unmoved_images_are_registered_alike(few_maps, monkeypatch):
     torch.testing.assert_close(expected[:1], back, rtol=0, atol=0.05)
     for module in (warping, refinement, agreement, search, estimate):
         monkeypatch.setattr(module, "has_triton", lambda _: True)
+    # two threads must not interpret kernels at once
+    monkeypatch.setattr(estimate, "on_all_cores", lambda work, items, **_: [*map(work, items)])
     computed = register(describe_copies(clean), corrupted)
     torch.testing.assert_close(computed, expected, rtol=0, atol=0.01)

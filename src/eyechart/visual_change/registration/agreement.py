@@ -35,6 +35,14 @@ MIN_FINE_GAIN = 0.9
 Noise does not lower it, but blur does.
 """
 
+COARSE, FINE = 3.0, 1.5
+"""Structure coarser than this many cells is no detail. Brightness that varies slowly over an image
+would otherwise dominate the correlation.
+"""
+
+PREFERENCE = 0.125
+"""Exponent of the share of the corrupted image that shows the clean one."""
+
 ALIKE = 1e-4
 """Unexplained variance without a map below which no map is needed."""
 
@@ -44,19 +52,34 @@ def agreement(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, i
 
     There are n maps (B · n, 2, 3) for each pair of images.
     """
-    # brightness that varies slowly over an image would otherwise dominate the correlation
-    return _compared(clean, corrupted, maps, size, 3.0)[0]
+    return _compared(clean, corrupted, maps, size, COARSE)[0]
+
+
+def rate(
+    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """Return the agreement of each map (B · n,), and the score by which to choose between maps.
+
+    The score slightly prefers maps by which the corrupted image shows more of the clean one: an
+    image that was reduced and filled by reflection shows several mirrored copies of it, which all
+    agree, but only one of them is complete.
+    """
+    correlation, _, share = _compared(clean, corrupted, maps, size, COARSE)
+    return correlation, correlation * share.pow(PREFERENCE)
 
 
 def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the factor (B,) by which details of the clean image appear in the corrupted one."""
-    return _compared(clean, corrupted, maps, size, 1.5)[1]
+    return _compared(clean, corrupted, maps, size, FINE)[1]
 
 
 def _compared(
     clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
-) -> tuple[Tensor, Tensor]:
-    """Return correlations and factors (B · n,) of the details that both images show."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return correlations and factors (B · n,) of the details that both images show.
+
+    The third result is the share of the corrupted image that shows the clean one.
+    """
     if has_triton(corrupted.device):
         from eyechart.visual_change.registration.agreement_triton import compared_in_triton
 
@@ -68,7 +91,11 @@ def _compared(
     )
     # constant images have no details at all, and 0 / 0 would be NaN; the factor is the slope of a
     # regression on the clean image, which noise in the corrupted one does not bias
-    return shared / (own * other).clamp_min(1e-6).sqrt(), shared / own.clamp_min(1e-6)
+    return (
+        shared / (own * other).clamp_min(1e-6).sqrt(),
+        shared / own.clamp_min(1e-6),
+        weight.mean(dim=(1, 2)),
+    )
 
 
 def _details(
@@ -95,17 +122,18 @@ def is_geometric(
     `clean`, `corrupted`: copies of the images from `levels_of`.
     """
     both = torch.stack((identity_maps(len(maps), maps), maps), dim=1)
-    # the second copy, because half the resolution averages out much of the noise
-    scores = agreement(clean[1], corrupted[1], both.flatten(0, 1), size)
+    # the second copy, because half the resolution averages out much of the noise; on the host,
+    # because a GPU takes longer to begin each of these operations than a CPU for all of them
+    scores = agreement(clean[1], corrupted[1], both.flatten(0, 1), size).cpu()
     unmoved, aligned = scores.reshape(-1, 2).unbind(dim=1)
     # 1 − r², the share of the variance that a linear regression leaves unexplained
     before, after = 1 - unmoved.square(), 1 - aligned.square()
     is_accepted = (aligned >= MIN_AGREEMENT) & (before >= ALIKE)
     is_large = unmoved <= MAX_UNMOVED * aligned
     is_open = is_accepted & ~is_large & (after <= MAX_RESIDUAL * before)
-    is_accepted &= is_large
+    is_accepted = (is_accepted & is_large).to(maps.device)
     # sharpness takes longest to measure, and decides about few images
-    places = is_open.nonzero().flatten()
+    places = is_open.nonzero().flatten().to(maps.device)
     if len(places):
         # the filter counts cells: it is four times as wide on the third copy as on the first
         fine, coarse = (

@@ -19,7 +19,13 @@ from eyechart.visual_change.registration.warping_triton import (
 )
 
 BLOCK, WARPS = 512, 8
-"""Number of pixels that a program processes at once, and its warps."""
+BLOCK_OF_LARGE, WARPS_OF_LARGE = 2048, 32
+"""Number of pixels that a program processes at once, and its warps; more for large images, of which
+there are fewer at a time.
+"""
+
+LARGE = 96 * 96
+"""Number of pixels from which on an image is large."""
 
 
 @triton.jit
@@ -137,12 +143,14 @@ def _compare_details(  # type: ignore[no-untyped-def]
     tl.store(results + index, correlation.to(tl.float32))
     factor = product / tl.maximum(square, 1e-6)
     tl.store(results + tl.num_programs(0) + index, factor.to(tl.float32))
+    share = tl.sum(count) / pixels
+    tl.store(results + 2 * tl.num_programs(0) + index, share.to(tl.float32))
 
 
 def compared_in_triton(
     clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
-) -> tuple[Tensor, Tensor]:
-    """Return correlations and factors (B · n,) of the details that both images show.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return correlations and factors (B · n,) of details, and the share that both images show.
 
     There are n maps (B · n, 2, 3) for each pair of images (B, h, w).
     """
@@ -151,12 +159,14 @@ def compared_in_triton(
     cell = size[1] / columns
     weights = gaussian(sigma, min(rows, columns))
     images, lines = clean.new_empty((2, count, 2, rows, columns))
-    results = clean.new_empty((2, count))
+    results = clean.new_empty((3, count))
+    is_large = rows * columns >= LARGE
     _compare_details[count,](
         clean, corrupted, centers_of(rows, columns, size, corrupted.device), maps,
         images, lines, results, count // len(clean), rows, columns,
         # a margin of one cell, because interpolation near the edge reads beyond it
         columns / size[1], rows / size[0], size[1] / 2 - cell, size[0] / 2 - cell,
-        WEIGHTS=weights, TAPS=len(weights), BLOCK=BLOCK, num_warps=WARPS,
+        WEIGHTS=weights, TAPS=len(weights), BLOCK=BLOCK_OF_LARGE if is_large else BLOCK,
+        num_warps=WARPS_OF_LARGE if is_large else WARPS,
     )  # fmt: skip
-    return results[0], results[1]
+    return results[0], results[1], results[2]

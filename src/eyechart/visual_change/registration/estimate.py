@@ -8,7 +8,7 @@ from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.registration.agreement import agreement
+from eyechart.visual_change.registration.agreement import rate
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
 from eyechart.visual_change.registration.warping import halved, identity_maps, smoothed
@@ -59,15 +59,12 @@ class CleanCopies:
         return CleanCopies(levels, self.gray, index, self.spectra)
 
     def searched(self, indices: Tensor) -> Tensor:
-        """Return the spectra of images at these indices for the search, (B, N, …)."""
-        wanted = indices.tolist()
-        places = [self.index[place] for place in wanted]
+        """Return the spectra of images at these indices, on the CPU, for the search, (B, N, …)."""
+        places = [self.index[place] for place in indices.tolist()]
         missing = sorted({place for place in places if place not in self.spectra})
         if missing:
-            # indices on the device, if they are the same, because copying a list makes it wait
-            rows = indices if missing == wanted else missing
             # a thread may repeat what another one does here, but it stores the same values
-            described = describe_search(self.gray[rows])
+            described = describe_search(self.gray[missing])
             self.spectra.update((place, (described, row)) for row, place in enumerate(missing))
             if missing == places:
                 # without a copy
@@ -123,35 +120,40 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     # coarse first, because a step only corrects displacements of a few cells
     for level in (-1, -2):
         maps = refine(clean.levels[level], corrupted[level], maps, size, NEAR_STEPS)
-    near = agreement(clean.levels[-2], corrupted[-2], maps, size)
+    near, near_score = rate(clean.levels[-2], corrupted[-2], maps, size)
     at_once = SEARCHED_IN_TRITON if has_triton(maps.device) else SEARCHED_AT_ONCE
-    for far in torch.split((near < ENOUGH).nonzero().flatten(), at_once):
+    for far in torch.split((near.cpu() < ENOUGH).nonzero().flatten(), at_once):
         # an empty tensor has one part, which is empty too
         if not len(far):
             break
-        found, score = _searched(clean, corrupted, far, size)
-        is_better = score > near[far]
+        spectra, far = clean.searched(far), far.to(maps.device)
+        found, score = _searched(clean, spectra, corrupted, far, size)
+        is_better = score > near_score[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
     # from the third smallest on, because the two smaller ones were refined above
     for level in range(len(corrupted) - 3, -1, -1):
         steps, stride = (STEPS, 1) if level else (LAST_STEPS, LAST_STRIDE)
-        maps = refine(clean.levels[level], corrupted[level], maps, size, steps, stride)
+        maps = refine(clean.levels[level], corrupted[level], maps, size, steps, stride=stride)
     return maps
 
 
 def _searched(
-    clean: CleanCopies, corrupted: Sequence[Tensor], far: Tensor, size: tuple[int, int]
+    clean: CleanCopies,
+    spectra: Tensor,
+    corrupted: Sequence[Tensor],
+    far: Tensor,
+    size: tuple[int, int],
 ) -> tuple[Tensor, Tensor]:
-    """Return the best maps of the search, refined on the two smallest copies, and agreements.
+    """Return the best maps of the search, refined on the two smallest copies, and their scores.
 
     `far`: indices of the images that are searched.
     """
-    maps = search(clean.searched(far), corrupted[0][far], HYPOTHESES[0])
+    maps = search(spectra, corrupted[0][far], HYPOTHESES[0])
     for level, keep, steps in ((-1, HYPOTHESES[1], FIRST_STEPS), (-2, 1, STEPS)):
         one, two = clean.levels[level][far], corrupted[level][far]
         # hypotheses join the batch axis, so that `refine` handles all of them at once
-        flat = refine(one, two, maps.flatten(0, 1), size, steps)
-        scores = agreement(one, two, flat, size).reshape(-1, maps.shape[1])
+        flat = refine(one, two, maps.flatten(0, 1), size, steps, has_fill=True)
+        scores = rate(one, two, flat, size)[1].reshape(-1, maps.shape[1])
         best, places = scores.topk(keep, dim=1)
         maps = flat.reshape(maps.shape).take_along_dim(places[:, :, None, None], dim=1)
     return maps[:, 0], best[:, 0]

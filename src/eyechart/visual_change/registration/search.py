@@ -28,7 +28,7 @@ SIDE, PADDED = 32, 40
 REACH = PADDED - SIDE
 """Largest shift in cells, a quarter of the longer side."""
 
-ANGLES = np.arange(0, 360, 10.0)
+ANGLES = np.arange(0, 360, 15.0)
 # up to 1.7 and not 5/3, so that rounding cannot drop the last scale
 SCALES = 2.0 ** np.arange(-5 / 3, 1.7, 1 / 3)
 SHEARS = (-1.0, -0.67, -0.36, 0.36, 0.67, 1.0)
@@ -37,11 +37,24 @@ STRETCHES = 2.0 ** np.array([-4 / 3, -1, -2 / 3, -1 / 3, 1 / 3, 2 / 3, 1])
 rotation), and shears and stretches along the axes.
 """
 
+NEIGHBORS, NEAR = 4, 0.4
+"""Number of neighbors of a linear map, and how much a map may change relative to its neighbor: by
+one step of rotation or magnification.
+"""
+
+NOT_HIGHEST = 0.9
+"""Factor of the score of a map if a neighbor has a higher one, so that hypotheses differ more."""
+
 MIN_OVERLAP = 0.05
 """Share of the corrupted image that must show the clean one."""
 
 FLAT = 0.1
 """Range of gray levels within a cell below which it shows nothing of the clean image."""
+
+NOISIER, MAX_GAP = 1.5, 0.15
+"""How much larger than in the flattest cell the range may be in others that are as flat, and how
+far their means may be from that of the flattest one, relative to its range.
+"""
 
 MIN_CELL = 4
 """Pixels along a side of a cell from which on it is known whether it is flat."""
@@ -119,7 +132,7 @@ def shown_contrasts(small: Tensor, spread: Tensor, size: tuple[int, int]) -> Ten
         size: height and width of the images.
     """
     if has_large_cells(size):
-        return contrasts_of_part(small, without_fill(spread))
+        return contrasts_of_part(small, without_fill(small, spread))
     return contrasts(small)
 
 
@@ -128,13 +141,18 @@ def has_large_cells(size: tuple[int, int]) -> bool:
     return max(size) >= MIN_CELL * SIDE
 
 
-def without_fill(spread: Tensor) -> Tensor:
+def without_fill(small: Tensor, spread: Tensor) -> Tensor:
     """Return 1 for cells (B, h, w) that show the clean image, and 0 where a moved one is filled.
 
-    A fill is flat, and its border would be the strongest edge of the image. Cells next to a flat
-    one are left out too, because the border passes through them.
+    A fill is flat, and its border would be the strongest edge of the image. With noise, it has the
+    color of the flattest cell and about as much noise. Cells next to the fill are left out too,
+    because the border passes through them.
     """
-    is_flat = (spread < FLAT).to(spread.dtype)
+    flattest = spread.amin(dim=(1, 2), keepdim=True)
+    colors = torch.where(spread == flattest, small, torch.inf)
+    gap = (small - colors.amin(dim=(1, 2), keepdim=True)).abs()
+    is_flat = (spread < FLAT) | ((spread <= NOISIER * flattest) & (gap <= MAX_GAP * flattest))
+    is_flat = is_flat.to(spread.dtype)
     return 1 - functional.max_pool2d(is_flat[:, None], 3, stride=1, padding=1)[:, 0]
 
 
@@ -193,8 +211,22 @@ def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
     size = (corrupted.shape[1], corrupted.shape[2])
     # the best shift of each linear map, so that hypotheses differ in more than their shift
     best, index = _best_shifts(spectra, corrupted)
-    chosen = best.topk(count, dim=1).indices
+    is_highest = best >= best[:, _neighbors(best.device)].amax(dim=2)
+    chosen = torch.where(is_highest, best, NOT_HIGHEST * best).topk(count, dim=1).indices
     return _all_maps(size, corrupted.device)[chosen, index.gather(1, chosen)]
+
+
+@lru_cache(maxsize=8)
+def _neighbors(device: torch.device) -> Tensor:
+    """Return the nearest other linear maps (N, NEIGHBORS); the map itself where there are fewer."""
+    linear = linear_maps(torch.device("cpu"))
+    change = linear[:, None] @ torch.linalg.inv(linear) - torch.eye(2, dtype=linear.dtype)
+    distance = change.norm(dim=(2, 3))
+    # a step and the step back count alike
+    distance = torch.minimum(distance, distance.T).fill_diagonal_(torch.inf)
+    nearest = distance.topk(NEIGHBORS, dim=1, largest=False)
+    alone = torch.arange(len(linear))[:, None]
+    return torch.where(nearest.values < NEAR, nearest.indices, alone).to(device)
 
 
 @lru_cache(maxsize=4)

@@ -15,6 +15,8 @@ from torch import Tensor
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.search import (
     FLAT,
+    MAX_GAP,
+    NOISIER,
     REACH,
     SIDE,
     candidates,
@@ -35,6 +37,9 @@ N_MAPS_AT_ONCE, N_SHIFTS_AT_ONCE, WARPS, STAGES = 128, 64, 4, 3
 """Number of linear maps and shifts that one program correlates at once, its warps, and how many
 tiles it loads ahead.
 """
+
+# kernels read constants of a module only in this form
+_NOISIER, _MAX_GAP = tl.constexpr(NOISIER), tl.constexpr(MAX_GAP)
 
 
 @triton.jit(do_not_specialize=["count", "rows", "columns"])  # type: ignore[untyped-decorator]
@@ -151,19 +156,29 @@ def _show(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Equalize the contrasts of one small moved image, without its fill; see `shown_contrasts`.
 
-    `flat`: range of gray levels below which a cell is flat; 0 if none is.
+    `flat`: range of gray levels below which a cell is flat; negative if none is.
     """
     image = tl.program_id(0).to(tl.int64)
     row, column = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
     is_cell = (row < rows) & (column < columns)
     first = image * rows * columns
+    cell = first + row * columns + column
+    range_ = tl.load(spread + cell, mask=is_cell, other=float("inf"))
+    flattest = tl.min(tl.min(range_, axis=1), axis=0)
+    mean = tl.load(small + cell, mask=is_cell, other=float("inf"))
+    color = tl.min(tl.min(tl.where(range_ == flattest, mean, float("inf")), axis=1), axis=0)
     is_shown = is_cell
     for down in tl.static_range(-1, 2):
         for across in tl.static_range(-1, 2):
             is_inside = (row + down >= 0) & (row + down < rows)
             is_inside = is_inside & (column + across >= 0) & (column + across < columns)
-            cell = spread + first + (row + down) * columns + column + across
-            is_shown = is_shown & (tl.load(cell, mask=is_inside, other=float("inf")) >= flat)
+            offset = cell + down * columns + across
+            range_ = tl.load(spread + offset, mask=is_inside, other=float("inf"))
+            mean = tl.load(small + offset, mask=is_inside, other=float("inf"))
+            is_flat = (range_ <= _NOISIER * flattest) & (
+                tl.abs(mean - color) <= _MAX_GAP * flattest
+            )
+            is_shown = is_shown & ((flat < 0) | ~((range_ < flat) | is_flat))
     weight = is_shown.to(tl.float32)
     entry = filters + row * SIDE + column
     fine_down, fine_across = tl.load(entry), tl.load(entry + SIDE * SIDE)
@@ -254,7 +269,7 @@ def scores_in_triton(copies: Tensor, corrupted: Tensor) -> tuple[Tensor, Tensor]
     images = torch.zeros(shape, dtype=torch.float16, device=device)
     _show[len(images),](
         small, spread, _filters(*grid, device, torch.float32), images, *grid,
-        FLAT if has_large_cells(size) else 0.0, SIDE=SIDE, WIDE=WIDE,
+        FLAT if has_large_cells(size) else -1.0, SIDE=SIDE, WIDE=WIDE,
     )  # fmt: skip
     count = copies.shape[1]
     scores = torch.empty((len(images), count), dtype=torch.float32, device=device)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eyechart.visual_change.registration.warping import CUT_OFF
 
-BLOCK, WARPS = 1024, 16
+BLOCK, WARPS = 1024, 32
 """Number of pixels that one program smooths at once, and its warps."""
 
 
