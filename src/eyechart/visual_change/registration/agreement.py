@@ -64,8 +64,8 @@ def rate(
     image that was reduced and filled by reflection shows several mirrored copies of it, which all
     agree, but only one of them is complete.
     """
-    correlation, _, share = _compared(clean, corrupted, maps, size, COARSE)
-    return correlation, correlation * share.pow(PREFERENCE)
+    correlation, _, score = _compared(clean, corrupted, maps, size, COARSE)
+    return correlation, score
 
 
 def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
@@ -76,10 +76,7 @@ def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) 
 def _compared(
     clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return correlations and factors (B · n,) of the details that both images show.
-
-    The third result is the share of the corrupted image that shows the clean one.
-    """
+    """Return correlations, factors and scores (B · n,) of the details that both images show."""
     if has_triton(corrupted.device):
         from eyechart.visual_change.registration.agreement_triton import compared_in_triton
 
@@ -91,11 +88,9 @@ def _compared(
     )
     # constant images have no details at all, and 0 / 0 would be NaN; the factor is the slope of a
     # regression on the clean image, which noise in the corrupted one does not bias
-    return (
-        shared / (own * other).clamp_min(1e-6).sqrt(),
-        shared / own.clamp_min(1e-6),
-        weight.mean(dim=(1, 2)),
-    )
+    correlation = shared / (own * other).clamp_min(1e-6).sqrt()
+    score = correlation * weight.mean(dim=(1, 2)).pow(PREFERENCE)
+    return correlation, shared / own.clamp_min(1e-6), score
 
 
 def _details(

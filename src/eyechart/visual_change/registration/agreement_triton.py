@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eyechart.visual_change.registration.agreement import PREFERENCE
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.warping_triton import (
     gaussian,
@@ -26,6 +27,9 @@ there are fewer at a time.
 
 LARGE = 96 * 96
 """Number of pixels from which on an image is large."""
+
+# kernels read constants of a module only in this form
+_PREFERENCE = tl.constexpr(PREFERENCE)
 
 
 @triton.jit
@@ -143,14 +147,16 @@ def _compare_details(  # type: ignore[no-untyped-def]
     tl.store(results + index, correlation.to(tl.float32))
     factor = product / tl.maximum(square, 1e-6)
     tl.store(results + tl.num_programs(0) + index, factor.to(tl.float32))
-    share = tl.sum(count) / pixels
-    tl.store(results + 2 * tl.num_programs(0) + index, share.to(tl.float32))
+    # if nothing is visible, the correlation is 0
+    share = tl.maximum((tl.sum(count) / pixels).to(tl.float32), 1e-9)
+    score = correlation.to(tl.float32) * tl.exp2(_PREFERENCE * tl.log2(share))
+    tl.store(results + 2 * tl.num_programs(0) + index, score)
 
 
 def compared_in_triton(
     clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return correlations and factors (B · n,) of details, and the share that both images show.
+    """Return correlations, factors and scores (B · n,) of the details that both images show.
 
     There are n maps (B · n, 2, 3) for each pair of images (B, h, w).
     """

@@ -58,13 +58,18 @@ class CleanCopies:
         index = [self.index[place] for place in indices.tolist()]
         return CleanCopies(levels, self.gray, index, self.spectra)
 
-    def searched(self, indices: Tensor) -> Tensor:
-        """Return the spectra of images at these indices, on the CPU, for the search, (B, N, …)."""
-        places = [self.index[place] for place in indices.tolist()]
+    def searched(self, wanted: list[int], indices: Tensor) -> Tensor:
+        """Return the spectra of images for the search, (B, N, …).
+
+        `wanted`, `indices`: which images, as a list and on their device.
+        """
+        places = [self.index[place] for place in wanted]
         missing = sorted({place for place in places if place not in self.spectra})
         if missing:
+            # indices on the device, if they are the same, because copying a list makes it wait
+            rows = indices if missing == wanted else missing
             # a thread may repeat what another one does here, but it stores the same values
-            described = describe_search(self.gray[missing])
+            described = describe_search(self.gray[rows])
             self.spectra.update((place, (described, row)) for row, place in enumerate(missing))
             if missing == places:
                 # without a copy
@@ -122,11 +127,12 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
         maps = refine(clean.levels[level], corrupted[level], maps, size, NEAR_STEPS)
     near, near_score = rate(clean.levels[-2], corrupted[-2], maps, size)
     at_once = SEARCHED_IN_TRITON if has_triton(maps.device) else SEARCHED_AT_ONCE
-    for far in torch.split((near.cpu() < ENOUGH).nonzero().flatten(), at_once):
+    for part in torch.split((near.cpu() < ENOUGH).nonzero().flatten(), at_once):
         # an empty tensor has one part, which is empty too
-        if not len(far):
+        if not len(part):
             break
-        spectra, far = clean.searched(far), far.to(maps.device)
+        far = part.to(maps.device)
+        spectra = clean.searched(part.tolist(), far)
         found, score = _searched(clean, spectra, corrupted, far, size)
         is_better = score > near_score[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
