@@ -184,12 +184,13 @@ def test_hypotheses_share_their_images_when_details_are_compared():
     torch.testing.assert_close(computed[0], expected[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("sides", [(32, 32), (19, 41), (57, 30), (3, 5)])
-def test_images_are_halved_alike(sides, monkeypatch):
+@pytest.mark.parametrize("sides", [(64, 64), (57, 41), (130, 117), (12, 90)])
+def test_copies_are_reduced_and_smoothed_alike(sides, monkeypatch):
     images = torch.rand((3, *sides)) * 255
-    expected = warping.halved(images, 1.0)
-    monkeypatch.setattr(warping, "has_triton", lambda _: True)
-    for one, two in zip(warping.halved(images, 1.0), expected, strict=True):
+    expected = estimate.levels_of(images)
+    for module in (warping, estimate):
+        monkeypatch.setattr(module, "has_triton", lambda _: True)
+    for one, two in zip(estimate.levels_of(images), expected, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-4)
 
 

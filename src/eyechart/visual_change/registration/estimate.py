@@ -11,13 +11,21 @@ from eyechart.core.parallel import on_all_cores
 from eyechart.visual_change.registration.agreement import rate
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
-from eyechart.visual_change.registration.warping import halved, identity_maps, smoothed
+from eyechart.visual_change.registration.warping import (
+    CUT_OFF,
+    identity_maps,
+    reduced,
+    smoothed,
+)
 
 HYPOTHESES = (16, 5)
 """Number of maps of the search that are refined on the smallest copies, and on the next larger."""
 
 SMALLEST = 28
 """Cells along the longer side of the smallest copy of an image, at least."""
+
+SMOOTHING = 1.0
+"""Standard deviation in cells of the Gaussian that smooths copies."""
 
 NEAR_STEPS, FIRST_STEPS, STEPS, LAST_STEPS = 2, 4, 3, 2
 """Number of Gauss–Newton steps from the identity on each of the two smallest copies, after the
@@ -105,12 +113,22 @@ def centered(gray: Tensor) -> Tensor:
 
 def levels_of(gray: Tensor) -> list[Tensor]:
     """Return smoothed copies of gray images (B, H, W), each half as large, finest first."""
-    levels: list[Tensor] = []
+    sizes = [(gray.shape[1], gray.shape[2])]
     # `is_geometric` needs three copies, however small the image is
-    while max(gray.shape[1:]) >= 2 * SMALLEST or len(levels) < 2:
-        level, gray = halved(gray, 1.0)
-        levels.append(level)
-    return [*levels, smoothed(gray, 1.0)]
+    while max(sizes[-1]) >= 2 * SMALLEST or len(sizes) < 3:
+        rows, columns = sizes[-1]
+        # rounded up, so that no side becomes 0
+        sizes.append((-(-rows // 2), -(-columns // 2)))
+    # one kernel for all copies has the same weights for each, and narrow ones need others
+    if has_triton(gray.device) and min(sizes[-1]) > CUT_OFF * SMOOTHING:
+        from eyechart.visual_change.registration.warping_triton import levels_in_triton
+
+        return levels_in_triton(gray, sizes, SMOOTHING)
+    levels = [smoothed(gray, SMOOTHING)]
+    for rows, columns in sizes[1:]:
+        gray = reduced(gray, rows, columns)
+        levels.append(smoothed(gray, SMOOTHING))
+    return levels
 
 
 def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, int]) -> Tensor:

@@ -95,18 +95,6 @@ def smoothed(images: Tensor, sigma: float) -> Tensor:
     return functional.conv2d(across, kernel[..., None])[:, 0]
 
 
-def halved(images: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
-    """Return images (B, h, w) convolved with a Gaussian, and images of half the size."""
-    # rounded up, so that no side becomes 0
-    rows, columns = (-(-side // 2) for side in images.shape[1:])
-    if has_triton(images.device):
-        from eyechart.visual_change.registration.warping_triton import smoothed_in_triton
-
-        smaller = images.new_empty((len(images), rows, columns))
-        return smoothed_in_triton(images, sigma, smaller), smaller
-    return smoothed(images, sigma), reduced(images, rows, columns)
-
-
 def reduced(images: Tensor, rows: int, columns: int) -> Tensor:
     """Return images (B, h, w) averaged over the areas of the cells of a grid."""
     return functional.interpolate(images[:, None], size=(rows, columns), mode="area")[:, 0]

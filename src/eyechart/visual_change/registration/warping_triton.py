@@ -5,6 +5,7 @@ order, so that an image has the same values alone and in a batch. Sizes and numb
 specialized, because kernels would be compiled again for each.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -107,18 +108,12 @@ def _average(source, rows, columns, place, small_rows, small_columns):  # type: 
     return total / ((bottom - top) * (right - left)).to(tl.float32)
 
 
-@triton.jit(do_not_specialize=["rows", "columns", "small_rows", "small_columns"])  # type: ignore[untyped-decorator]
-def _smooth(  # type: ignore[no-untyped-def]
-    images, lines, target, smaller, rows, columns, small_rows, small_columns,
-    WEIGHTS: tl.constexpr, TAPS: tl.constexpr, REDUCE: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Convolve an image along lines and columns, and average it over cells if REDUCE.
-
-    Weights are constants, which cost no loads. `lines`: room for the image, smoothed along lines.
-    """
-    # int64, because an offset in a large batch may exceed 2³¹
-    index, pixels = tl.program_id(0).to(tl.int64), rows * columns
-    source, between, out = images + index * pixels, lines + index * pixels, target + index * pixels
+@triton.jit  # type: ignore[untyped-decorator]
+def _convolve_lines(  # type: ignore[no-untyped-def]
+    source, target, rows, columns, WEIGHTS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Convolve an image along its lines. Weights are constants, which cost no loads."""
+    pixels = rows * columns
     for begin in range(0, pixels, BLOCK):
         # the last pixel is computed several times, so that loads need no mask
         place = tl.minimum(begin + tl.arange(0, BLOCK), pixels - 1)
@@ -127,41 +122,106 @@ def _smooth(  # type: ignore[no-untyped-def]
         for tap in tl.static_range(TAPS):
             offset = row * columns + mirrored(column + (tap - TAPS // 2), columns)
             total += tl.load(source + offset) * WEIGHTS[tap]
-        tl.store(between + place, total)
-    if REDUCE:
-        n_cells = small_rows * small_columns
-        for begin in range(0, n_cells, BLOCK):
-            place = tl.minimum(begin + tl.arange(0, BLOCK), n_cells - 1)
-            mean = _average(source, rows, columns, place, small_rows, small_columns)
-            tl.store(smaller + index * n_cells + place, mean)
-    # each thread reads what others have written
-    tl.debug_barrier()
+        tl.store(target + place, total)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _convolve_columns(  # type: ignore[no-untyped-def]
+    source, target, rows, columns, WEIGHTS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Convolve an image along its columns."""
+    pixels = rows * columns
     for begin in range(0, pixels, BLOCK):
         place = tl.minimum(begin + tl.arange(0, BLOCK), pixels - 1)
         row, column = place // columns, place % columns
         total = tl.zeros((BLOCK,), dtype=tl.float32)
         for tap in tl.static_range(TAPS):
             offset = mirrored(row + (tap - TAPS // 2), rows) * columns + column
-            total += tl.load(between + offset) * WEIGHTS[tap]
-        tl.store(out + place, total)
+            total += tl.load(source + offset) * WEIGHTS[tap]
+        tl.store(target + place, total)
 
 
-def smoothed_in_triton(images: Tensor, sigma: float, smaller: Tensor | None = None) -> Tensor:
-    """Return float32 images (B, h, w) convolved with a Gaussian; see `warping.smoothed`.
+@triton.jit(do_not_specialize=["rows", "columns"])  # type: ignore[untyped-decorator]
+def _smooth(  # type: ignore[no-untyped-def]
+    images, lines, target, rows, columns,
+    WEIGHTS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Convolve an image along lines and columns.
 
-    `smaller`: where to write images of about half the size.
+    `lines`: room for the images, smoothed along lines.
     """
+    # int64, because an offset in a large batch may exceed 2³¹
+    start = tl.program_id(0).to(tl.int64) * rows * columns
+    _convolve_lines(images + start, lines + start, rows, columns, WEIGHTS, TAPS, BLOCK)
+    # each thread reads what others have written
+    tl.debug_barrier()
+    _convolve_columns(lines + start, target + start, rows, columns, WEIGHTS, TAPS, BLOCK)
+
+
+@triton.jit(do_not_specialize=["rows", "columns"])  # type: ignore[untyped-decorator]
+def _smooth_levels(  # type: ignore[no-untyped-def]
+    images, lines, smaller, target, rows, columns,
+    N_LEVELS: tl.constexpr, WEIGHTS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Convolve an image, and copies of it that are each half as large as the one before.
+
+    `target`: room for all smoothed copies, all images of a level one after the other.
+    `smaller`: room for all copies that are not smoothed, in the same order without the first.
+    """
+    index, count = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
+    source, between = images + index * rows * columns, lines + index * rows * columns
+    for level in tl.static_range(N_LEVELS):
+        _convolve_lines(source, between, rows, columns, WEIGHTS, TAPS, BLOCK)
+        small_rows, small_columns = (rows + 1) // 2, (columns + 1) // 2
+        n_cells = small_rows * small_columns
+        small = smaller + index * n_cells
+        if level < N_LEVELS - 1:
+            for begin in range(0, n_cells, BLOCK):
+                place = tl.minimum(begin + tl.arange(0, BLOCK), n_cells - 1)
+                mean = _average(source, rows, columns, place, small_rows, small_columns)
+                tl.store(small + place, mean)
+        # each thread reads what others have written, before and after the columns
+        tl.debug_barrier()
+        out = target + index * rows * columns
+        _convolve_columns(between, out, rows, columns, WEIGHTS, TAPS, BLOCK)
+        tl.debug_barrier()
+        target += count * rows * columns
+        smaller += count * n_cells
+        source, rows, columns = small, small_rows, small_columns
+
+
+def smoothed_in_triton(images: Tensor, sigma: float) -> Tensor:
+    """Return float32 images (B, h, w) convolved with a Gaussian; see `warping.smoothed`."""
     count, rows, columns = images.shape
     images = images.contiguous()
     lines, target = torch.empty_like(images), torch.empty_like(images)
     weights = gaussian(sigma, min(rows, columns))
-    reduced = images if smaller is None else smaller
     _smooth[count,](
-        images, lines, target, reduced, rows, columns, *reduced.shape[1:],
-        WEIGHTS=weights, TAPS=len(weights), REDUCE=smaller is not None, BLOCK=BLOCK,
-        num_warps=WARPS,
+        images, lines, target, rows, columns,
+        WEIGHTS=weights, TAPS=len(weights), BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
     return target
+
+
+def levels_in_triton(
+    images: Tensor, sizes: Sequence[tuple[int, int]], sigma: float
+) -> list[Tensor]:
+    """Return float32 images (B, h, w) and reduced copies, smoothed; see `estimate.levels_of`.
+
+    `sizes`: rows and columns of each, half of those before, rounded up.
+    """
+    count, images = len(images), images.contiguous()
+    cells = [count * rows * columns for rows, columns in sizes]
+    # the weights of the smallest copy are those of all, because `levels_of` asks for no other
+    weights = gaussian(sigma, min(sizes[-1]))
+    smaller = images.new_empty(sum(cells) - cells[0])
+    target = images.new_empty(sum(cells))
+    _smooth_levels[count,](
+        images, torch.empty_like(images), smaller, target, *sizes[0],
+        N_LEVELS=len(sizes), WEIGHTS=weights, TAPS=len(weights), BLOCK=BLOCK, num_warps=WARPS,
+    )  # fmt: skip
+    levels = torch.split(target, cells)
+    return [level.view(count, *size) for level, size in zip(levels, sizes, strict=True)]
 
 
 @lru_cache(maxsize=64)
