@@ -231,6 +231,14 @@ def test_images_that_are_not_square_and_images_of_other_sizes_are_registered(rgb
         assert pixels < 0.5 and degrees < 0.3
 
 
+def test_a_very_narrow_image_has_a_visual_change(rgb):
+    # too low for a map to be found, but reduced copies of it must not become lines
+    image = np.hstack(rgb[[0, 1, 2, 3, 0], 100:121])
+    corrupted = np.roll(image, 9, axis=1)
+    assert min(levels_of(centered(torch.from_numpy(image[None, ..., 0])))[-1].shape[1:]) >= 3
+    assert 0 < ec.delta_v(image, corrupted, ruler="vif-human") <= 1
+
+
 # ---- what must stay as it is
 
 

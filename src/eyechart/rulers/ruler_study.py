@@ -339,8 +339,9 @@ def _notes(humans: HumanConditions, rulers: Sequence[str]) -> tuple[str, ...]:
     fitted = [name for name in rulers if name in FITTED_BEFORE]
     if fitted:
         notes.append(
-            f"{' and '.join(fitted)} were fitted to the main experiments of Geirhos et al. 2021: on"
-            " these, their agreement and their tests are too favorable (--fit gives nested errors)."
+            f"{' and '.join(fitted)} {'was' if len(fitted) == 1 else 'were'} fitted to the main"
+            " experiments of Geirhos et al. 2021: on these, agreement and tests are too favorable"
+            " (--fit gives nested errors)."
         )
     borrowed = [
         name for name in dict.fromkeys(humans.experiments) if EXPERIMENTS[name].clean[0] != name

@@ -11,12 +11,7 @@ from eyechart.core.parallel import on_all_cores
 from eyechart.visual_change.registration.agreement import rate
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
-from eyechart.visual_change.registration.warping import (
-    CUT_OFF,
-    identity_maps,
-    reduced,
-    smoothed,
-)
+from eyechart.visual_change.registration.warping import identity_maps, reduced, smoothed
 
 HYPOTHESES = (16, 5)
 """Number of maps of the search that are refined on the smallest copies, and on the next larger."""
@@ -26,6 +21,12 @@ SMALLEST = 28
 
 SMOOTHING = 1.0
 """Standard deviation in cells of the Gaussian that smooths copies."""
+
+SHORTEST = 3
+"""Cells along the shorter side of a copy, at least, because derivatives need neighbors."""
+
+MIN_LEVELS = 3
+"""Number of copies that `is_geometric` needs, however small the image is."""
 
 NEAR_STEPS, FIRST_STEPS, STEPS, LAST_STEPS = 2, 4, 3, 2
 """Number of Gauss–Newton steps from the identity on each of the two smallest copies, after the
@@ -114,13 +115,13 @@ def centered(gray: Tensor) -> Tensor:
 def levels_of(gray: Tensor) -> list[Tensor]:
     """Return smoothed copies of gray images (B, H, W), each half as large, finest first."""
     sizes = [(gray.shape[1], gray.shape[2])]
-    # `is_geometric` needs three copies, however small the image is
-    while max(sizes[-1]) >= 2 * SMALLEST or len(sizes) < 3:
-        rows, columns = sizes[-1]
-        # rounded up, so that no side becomes 0
-        sizes.append((-(-rows // 2), -(-columns // 2)))
-    # one kernel for all copies has the same weights for each, and narrow ones need others
-    if has_triton(gray.device) and min(sizes[-1]) > CUT_OFF * SMOOTHING:
+    while max(sizes[-1]) >= 2 * SMALLEST or len(sizes) < MIN_LEVELS:
+        # sides are rounded up, so that none becomes 0
+        smaller = (-(-sizes[-1][0] // 2), -(-sizes[-1][1] // 2))
+        if min(smaller) < SHORTEST and len(sizes) >= MIN_LEVELS:
+            break
+        sizes.append(smaller)
+    if has_triton(gray.device):
         from eyechart.visual_change.registration.warping_triton import levels_in_triton
 
         return levels_in_triton(gray, sizes, SMOOTHING)

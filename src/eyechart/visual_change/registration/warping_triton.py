@@ -208,11 +208,11 @@ def levels_in_triton(
 ) -> list[Tensor]:
     """Return float32 images (B, h, w) and reduced copies, smoothed; see `estimate.levels_of`.
 
-    `sizes`: rows and columns of each, half of those before, rounded up.
+    `sizes`: rows and columns of each, half of those before, rounded up, and at least 3.
     """
     count, images = len(images), images.contiguous()
     cells = [count * rows * columns for rows, columns in sizes]
-    # the weights of the smallest copy are those of all, because `levels_of` asks for no other
+    # 3 cells have the same weights as more
     weights = gaussian(sigma, min(sizes[-1]))
     smaller = images.new_empty(sum(cells) - cells[0])
     target = images.new_empty(sum(cells))
