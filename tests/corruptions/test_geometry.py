@@ -8,6 +8,7 @@ from scipy.ndimage import affine_transform
 
 import eyechart as ec
 from calling import photo_levels
+from eyechart.corruptions.kernels import affine
 from eyechart.suites.suite import load_suite
 from real_images import real_images
 
@@ -139,3 +140,14 @@ SUMS = {
 def test_the_strongest_scale_is_three_tenths():
     strongest = load_suite("geometry").entries[1].levels[224]["factor"][-1]
     assert 1 / strongest == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("name", ["rotate", "scale", "shear", "perspective"])
+def test_pixels_do_not_depend_on_the_number_of_lines_that_are_interpolated_at_once(
+    name, monkeypatch
+):
+    images = real_images()[:2, :97]
+    expected = ec.corrupt(images, f"geometry/{name}", severity=3)
+    # 10 lines of two images, and the last 7
+    monkeypatch.setattr(affine, "PIXELS_AT_ONCE", 20 * images.shape[2])
+    assert np.array_equal(ec.corrupt(images, f"geometry/{name}", severity=3), expected)

@@ -250,6 +250,7 @@ def serve_and_open(eyechart, folder):
             page.goto(address)
             page.wait_for_selector('#app[data-screen="consent"]', timeout=30_000)
             page.click('[data-action="agree"]')
+            page.click('[data-action="eyesight-normal"]')
             page.wait_for_selector('#app[data-screen="instructions"]', timeout=30_000)
     finally:
         server.terminate()

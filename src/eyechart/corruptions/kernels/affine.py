@@ -18,6 +18,8 @@ WEIGHT_BITS = 8
 """Bilinear weights are multiples of 2⁻⁸, so that sums of 8-bit values are exact integers."""
 SAMPLES = 3
 """Number of points per side of a pixel whose mean is taken where an image is reduced."""
+PIXELS_AT_ONCE = 1 << 24
+"""Number of pixels that are interpolated at once, because each takes about 160 bytes meanwhile."""
 Values = NDArray[np.float64]
 Points = NDArray[np.float64]
 """Coordinates x, y in the last dimension."""
@@ -120,13 +122,14 @@ def shift_map(across: Values, down: Values) -> AffineMap:
 
 
 def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return the pixels at integer `rows`, `columns` (B, H, W), black outside the image."""
+    """Return the pixels at integer `rows`, `columns` (B, h, w), black outside the image."""
     batch, channels, height, width = images.shape
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     # clamped to a valid index; what is outside becomes black below
     index = rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)
-    index = index.expand(batch, height, width).reshape(batch, 1, -1).expand(-1, channels, -1)
-    gathered = images.flatten(2).gather(2, index).reshape(images.shape)
+    size = index.shape[-2:]
+    index = index.expand(batch, *size).reshape(batch, 1, -1).expand(-1, channels, -1)
+    gathered = images.flatten(2).gather(2, index).reshape(batch, channels, *size)
     return gathered * inside.unsqueeze(1)
 
 
@@ -142,16 +145,25 @@ def take_bilinear(images: Tensor, source: PixelMap, spread: Values | None = None
     `spread`: per image, the side of the square within an output pixel over which the mean is taken,
     in pixels; a reduced image would have aliases otherwise.
     """
-    height, width = images.shape[-2:]
     x, y = _centers(images)
     levels = images.to(torch.int32)
+    lines = max(1, PIXELS_AT_ONCE // (len(images) * images.shape[3]))
+    strips = [_bilinear_lines(levels, source, x, part, spread) for part in torch.split(y, lines)]
+    return torch.cat(strips, dim=2)
+
+
+def _bilinear_lines(
+    levels: Tensor, source: PixelMap, x: Tensor, y: Tensor, spread: Values | None
+) -> Tensor:
+    """Return the lines y (h, 1) of `take_bilinear`, with the columns x (W,), uint8 (B, C, h, W)."""
+    height, width = levels.shape[-2:]
     steps: list[Tensor | float] = [0.0]
     if spread is not None and spread.any():
         side = _columns(spread, x)
         # the centers of equal parts of the square
         steps = [((index + 0.5) / SAMPLES - 0.5) * side for index in range(SAMPLES)]
     # nine samples of at most 255 · 2¹⁶ stay far below 2³¹, so that int32 holds the sum
-    total = torch.zeros_like(levels)
+    total = levels.new_zeros((*levels.shape[:2], len(y), width))
     for step_x in steps:
         for step_y in steps:
             columns, rows = source.source(x + step_x, y + step_y, height, width)
@@ -164,7 +176,7 @@ def take_bilinear(images: Tensor, source: PixelMap, spread: Values | None = None
 def _between(levels: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Return bilinear values at these coordinates, in units of 2⁻¹⁶ levels."""
     (row, down), (column, right) = (_split(coordinates) for coordinates in (rows, columns))
-    total = torch.zeros_like(levels)
+    total = levels.new_zeros((*levels.shape[:2], *rows.shape[-2:]))
     one = 1 << WEIGHT_BITS
     for next_row, row_weight in ((0, one - down), (1, down)):
         for next_column, column_weight in ((0, one - right), (1, right)):
