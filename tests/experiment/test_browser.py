@@ -55,7 +55,7 @@ def test_a_plain_link_leads_from_consent_to_a_code(browser, tmp_path, kind):
         page.reload()
         page.wait_for_selector("[data-screen='debrief']")
         here.check()
-        assert withdraw(here.database, here.folder.secret, code.strip()) == PLANNED
+        assert withdraw(here.study, code.strip()).n_responses == PLANNED
         assert here.count(ParticipantRow) == 0
 
 

@@ -255,7 +255,7 @@ def test_exporting_again_replaces_what_was_there_and_who_withdrew_is_gone(study,
     result = run("experiment", "export", study.path)
     assert result.status == 0, result.err
     assert "2 sessions violate a rule" in result.out and "eyechart evaluate --humans" in result.out
-    result = run("experiment", "withdraw", study.path, "P003")
+    result = run("experiment", "withdraw", study.path, "P003", "--yes")
     assert result.status == 0, result.err
     assert run("experiment", "export", study.path).status == 0
     for path in (study.path / "export").rglob("*"):

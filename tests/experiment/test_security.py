@@ -344,9 +344,9 @@ def test_a_token_is_over_when_it_says_so(folder):
 
 
 def test_whoever_is_deleted_while_asking_is_told_so(folder, monkeypatch):
-    def deletes_first(work, database, person):
+    def deletes_first(work, study, person):
         def deleted(*arguments, **options):
-            withdraw(database, folder.secret, person)
+            withdraw(study, person)
             return work(*arguments, **options)
 
         return deleted
@@ -360,7 +360,7 @@ def test_whoever_is_deleted_while_asking_is_told_so(folder, monkeypatch):
             visitor = Visitor(client).begin()
             person = visitor.state()["participant"]
             # the token was good when it was looked at, and the session is gone when work begins
-            work = deletes_first(getattr(routes, name), client.database, person)
+            work = deletes_first(getattr(routes, name), client.study, person)
             with monkeypatch.context() as patched:
                 patched.setattr(routes, name, work)
                 reply = ask(visitor)
@@ -590,7 +590,7 @@ def test_whoever_takes_up_another_task_hands_in_that_one(client):
         ids = db.scalars(select(IdentityRow.ids).join(ParticipantRow)).all()
     assert [each["assignmentId"] for each in ids if each] == ["A2"]
     # as if it had never been, for the tests that look for ids
-    withdraw(client.database, b"x", again.state()["participant"])
+    withdraw(client.study, again.state()["participant"])
 
 
 # what goes wrong on this side

@@ -309,7 +309,7 @@ def test_withdrawing_deletes_everything_of_a_person_and_nothing_else(client):
     gone, stays = Visitor(client).begin(), Visitor(client).begin()
     go_on(gone), go_on(stays)
     code = gone.finish().json()["participant"]
-    assert withdraw(client.database, b"x", code) == 16
+    assert withdraw(client.study, code).n_responses == 16
     with client.database.reading() as db:
         for table, left in ((ParticipantRow, 1), (SessionRow, 1), (TrialRow, 16), (IdentityRow, 1)):
             assert db.scalar(select(func.count()).select_from(table)) == left

@@ -33,7 +33,7 @@ class Place:
 
     def __init__(self, study: OpenStudy, base: str) -> None:
         self.study, self.base = study, base
-        self.folder, self.database = study.folder, study.database
+        self.study, self.folder, self.database = study, study.folder, study.database
         self.problems: list[str] = []
 
     def address(self, **ids: str) -> str:

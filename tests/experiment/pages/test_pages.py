@@ -88,7 +88,7 @@ def test_bad_ids_end_before_the_consent_and_who_leaves_early_has_the_code(browse
         page.close()
         assert here.count(ParticipantRow) == 1
         # the code alone deletes everything
-        withdraw(here.database, here.folder.secret, code)
+        withdraw(here.study, code)
         assert here.count(ParticipantRow) == 0
 
 

@@ -156,14 +156,20 @@ def verify(
     need_experiment()
     from eyechart.experiment.payments.payment_list import find_code
     from eyechart.experiment.storage.experiment_folder import open_study
+    from eyechart.experiment.storage.withdrawal import withdrawn_at
 
-    rows = _read(open_study(study), PayOptions())
+    folder = open_study(study)
+    rows = _read(folder, PayOptions())
     unknown = 0
     for code in codes:
         payment = find_code(rows, code)
         if payment is None:
             unknown += 1
-            print(f"{code}: not a completion code of this study.")
+            moment = withdrawn_at(folder, code.strip().upper())
+            reason = "not a completion code of this study"
+            if moment is not None:
+                reason = f"the participant withdrew on {moment:%Y-%m-%d}, and the data were deleted"
+            print(f"{code}: {reason}.")
             continue
         broken = f", violates {' and '.join(payment.excluded_by)}" if payment.excluded_by else ""
         print(

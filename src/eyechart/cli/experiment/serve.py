@@ -133,25 +133,27 @@ def close(
 
 @examples(
     "eyechart experiment withdraw study P017",
-    "eyechart experiment withdraw runs/study 5f3c9a",
+    "eyechart experiment withdraw runs/study 5f3c9a --yes",
 )
 def withdraw(
     study: StudyPath,
     participant: Annotated[
         str, typer.Argument(help="A code of the participant, or the platform id.")
     ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete all data of a participant from the database."""
+    """Delete all data of a participant from the database, after naming what is deleted."""
     need_experiment()
+    from eyechart.experiment.storage import withdrawal
     from eyechart.experiment.storage.experiment_folder import connect_study, open_study
-    from eyechart.experiment.storage.withdrawal import withdraw as delete
 
     with connect_study(open_study(study)) as opened:
-        count = delete(opened.database, opened.secret, participant)
-    print(
-        f"Deleted {participant} and {count} responses. Export the study again to update its"
-        " exported files."
-    )
+        data = withdrawal.find_participant(opened, participant)
+        if not _is_confirmed(f"This deletes {data}. Delete them?", yes):
+            return
+        # By the code, which cannot mean somebody else by now.
+        data = withdrawal.withdraw(opened, data.code)
+    print(f"Deleted {data}. Export the study again to update its exported files.")
 
 
 @examples(
@@ -171,15 +173,23 @@ def forget(
 
     with connect_study(open_study(study)) as opened:
         n_active = active_identities(opened.database, opened.id)
-        if n_active and not yes:
-            question = (
-                f"{n_active} sessions with platform ids are not finished: without their ids, these"
-                " participants cannot return to the platform. Delete the ids anyway?"
-            )
-            if not sys.stdin.isatty():
-                raise UsageError(f"{question} Then pass --yes.")
-            if not typer.confirm(question):
-                print("Nothing was deleted.")
-                return
+        question = (
+            f"{n_active} sessions with platform ids are not finished: without their ids, these"
+            " participants cannot return to the platform. Delete the ids anyway?"
+        )
+        if n_active and not _is_confirmed(question, yes):
+            return
         count = forget_identities(opened.database, opened.id)
     print(f"Deleted the platform ids of {count} sessions.")
+
+
+def _is_confirmed(question: str, yes: bool) -> bool:
+    """Return whether the user agrees that something is deleted, by `--yes` or when asked."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Then pass --yes.")
+    if typer.confirm(question):
+        return True
+    print("Nothing was deleted.")
+    return False

@@ -5,7 +5,6 @@ the first one remains.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from typing import Literal
 
 from eyechart.core.errors import UsageError
 from eyechart.experiment.recruiters.api.platform_api import PayAction
+from eyechart.experiment.storage.experiment_folder import append_private
 
 FILE = "payments.jsonl"
 CREATED = ("create", "done")
@@ -52,13 +52,8 @@ class Ledger:
             "state": state,
             **more,
         }
-        # Append only, so that no earlier line can be lost; private, since it says who was paid.
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-            file.flush()
-            # After a power failure, a request that was sent must not look as if it never was.
-            os.fsync(file.fileno())
+        # On disk: after a power failure, a request that was sent must not look as if it never was.
+        append_private(self.path, json.dumps(entry))
 
     def _last(self, action: Action, participant: str) -> Entry | None:
         # By address too: a trial in the sandbox must not count as paid.

@@ -26,7 +26,6 @@ from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.safe_cells import safe
 from eyechart.experiment.storage.session_outcome import outcome_of
 from eyechart.experiment.storage.session_records import MAIN
-from eyechart.experiment.storage.tokens import completion_code
 from eyechart.experiment.study_config import StudyConfig
 
 OUTCOMES = get_args(Outcome)
@@ -176,7 +175,7 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
             code = ""
         else:
             ended = outcome_of(session.state, main.get(session.id, 0), config)
-            outcome, code = ended, completion_code(study.secret, session.id, ended)
+            outcome, code = ended, session.code or ""
         until = session.finished_at or seen
         payments.append(
             Payment(

@@ -19,6 +19,7 @@ from eyechart.experiment.server.routes import is_built, make_app
 from eyechart.experiment.storage.database_tables import StimulusImageRow, StimulusRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
 from eyechart.experiment.storage.stimulus_counts import recount
+from eyechart.experiment.storage.withdrawal import apply_withdrawals
 
 Extension = Callable[[FastAPI, OpenStudy], None]
 
@@ -138,6 +139,8 @@ def make_server(
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
     study = connect_study(folder)
     _check_images(study)
+    # Participants who withdrew are back if a backup was restored.
+    apply_withdrawals(study)
     # Sessions that were abandoned are judged now, since no request ended them.
     apply_rules(study)
     with study.database.writing() as db:

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
@@ -39,12 +40,13 @@ from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.session_outcome import outcome_of
 from eyechart.experiment.storage.stimulus_counts import drop_all
 from eyechart.experiment.storage.tokens import (
-    completion_code,
     make_token,
     new_code,
+    new_completion_code,
     pseudonym_digest,
     token_hash,
 )
+from eyechart.experiment.storage.withdrawal import withdrawn_at
 
 
 class Rejection(Exception):
@@ -85,7 +87,8 @@ def join(
                     session.eyesight = eyesight
                 return _sign(study, session, now), is_new
         except IntegrityError:
-            # The same participant joined twice concurrently: the retry finds the other session.
+            # The same participant joined twice concurrently, and the retry finds the other session;
+            # or a code is in use.
             if attempt:
                 raise
     raise AssertionError
@@ -114,7 +117,7 @@ def _find_session(
         if participant is None:
             is_simulated = db.scalar(select(InstallationRow.simulated))
             platform = ROBOT if is_simulated else arrival.platform
-            participant = _new_participant(db, platform, digest, now)
+            participant = _new_participant(db, study, platform, digest, now)
         session = _new_session(db, study, participant, now)
     elif not is_active(session) and _is_another_task(db, session, arrival):
         raise Rejection(409, "again", "You have taken part in this study before.")
@@ -130,8 +133,18 @@ def _sign(study: OpenStudy, session: SessionRow, now: datetime) -> JoinReply:
     return JoinReply(token=token, expires_at=expires_at, state=session.state)
 
 
-def _new_participant(db: Db, platform: str, digest: str, now: datetime) -> ParticipantRow:
-    participant = ParticipantRow(code=new_code(), platform=platform, digest=digest, created_at=now)
+def _unused(study: OpenStudy, make_code: Callable[[], str]) -> str:
+    """Return a new code that nobody who has withdrawn had; those in use are unique by an index."""
+    while withdrawn_at(study.folder, code := make_code()) is not None:
+        pass
+    return code
+
+
+def _new_participant(
+    db: Db, study: OpenStudy, platform: str, digest: str, now: datetime
+) -> ParticipantRow:
+    code = _unused(study, new_code)
+    participant = ParticipantRow(code=code, platform=platform, digest=digest, created_at=now)
     db.add(participant)
     db.flush()
     return participant
@@ -156,6 +169,7 @@ def _new_session(
         expires_at=now,
         # An integer column of PostgreSQL has 31 bits and a sign.
         seed=secrets.randbits(31),
+        code=_unused(study, new_completion_code),
         screen={},
         created_at=now,
     )
@@ -230,7 +244,7 @@ def _completion(db: Db, study: OpenStudy, session: SessionRow) -> Completion:
     departure = Departure(
         ids={} if identity is None else identity.ids,
         settings=study.config.recruiter_settings,
-        code=completion_code(study.secret, session.id, outcome),
+        code=session.code or "",
         outcome=outcome,
     )
     # Robots are no recruitment platform: they see the page of participants with a plain link.

@@ -206,7 +206,9 @@ class SessionRow(Base):
     `token_hash`: SHA-256 of the only valid token. `tab`: the browser tab that continues the
     session; requests from other tabs are rejected. `screen`: the screen as reported by the browser;
     `hz`: its measured refresh rate. `seed`: determines the positions of catch trials. `eyesight`:
-    what the participant says about it, None if not asked.
+    what the participant says about it, None if not asked. `code`: the random completion code, which
+    is shown only once the session has ended; None only until `connect_study` has set it for a
+    session of an earlier version.
     """
 
     __tablename__ = "session"
@@ -223,6 +225,7 @@ class SessionRow(Base):
     screen: Mapped[JsonObject]
     hz: Mapped[float | None]
     eyesight: Mapped[str | None] = mapped_column(String(16))
+    code: Mapped[str | None] = mapped_column(String(16), unique=True, index=True)
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
     participant: Mapped[ParticipantRow] = relationship()

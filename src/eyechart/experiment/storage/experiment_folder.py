@@ -10,13 +10,23 @@ from typing import Self
 
 import numpy as np
 from PIL import Image
-from sqlalchemy import URL, make_url, select
+from sqlalchemy import URL, func, make_url, select
 from sqlalchemy.exc import ArgumentError
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.storage.database import Database, open_database
-from eyechart.experiment.storage.database_tables import InstallationRow, StudyRow
+from eyechart.experiment.storage.database_tables import (
+    ACTIVE,
+    RESPONDED,
+    InstallationRow,
+    SessionRow,
+    StudyRow,
+    TrialRow,
+)
+from eyechart.experiment.storage.session_outcome import outcome_of
+from eyechart.experiment.storage.session_records import MAIN
+from eyechart.experiment.storage.tokens import former_completion_code, new_completion_code
 from eyechart.experiment.study_config import StudyConfig, read_config
 from eyechart.images.image_files import UNREADABLE
 
@@ -147,6 +157,23 @@ def write_private(path: Path, text: str) -> None:
             file.write(text)
 
 
+def append_private(path: Path, line: str) -> None:
+    """Append a line to a file that only its owner can read; it is on disk before this returns."""
+    size = path.stat().st_size if path.exists() else 0
+    # Append only, so that no earlier line can be lost.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            # A power failure must not undo what is recorded here.
+            os.fsync(file.fileno())
+    except OSError as error:
+        # Half a line would make the file unreadable.
+        os.truncate(path, size)
+        raise UsageError(f"Cannot write {path}: {error.strerror}.") from None
+
+
 def image_path(study: Path, sha256: str) -> Path:
     """Return the path of a study's image with these pixels."""
     # The digest becomes part of a path, which must stay inside the folder.
@@ -232,7 +259,29 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
                 f"{folder.path / CONFIG} was changed after the study was created: restore it, or"
                 " create another study."
             )
+        study = OpenStudy(folder, database, row)
+        _store_former_codes(study)
     except UsageError:
         database.close()
         raise
-    return OpenStudy(folder, database, row)
+    return study
+
+
+def _store_former_codes(study: OpenStudy) -> None:
+    """Store the codes that sessions were shown before codes were stored."""
+    without = select(SessionRow).where(SessionRow.study_id == study.id, SessionRow.code.is_(None))
+    with study.database.reading() as db:
+        if db.scalar(without.limit(1)) is None:
+            return
+    main = select(func.count()).where(
+        TrialRow.session_id == SessionRow.id,
+        TrialRow.state == RESPONDED,
+        TrialRow.role.in_(MAIN),
+    )
+    with study.database.writing() as db:
+        for session, n_main in db.execute(without.add_columns(main.scalar_subquery())).all():
+            if session.state == ACTIVE:
+                session.code = new_completion_code()
+                continue
+            outcome = outcome_of(session.state, n_main, study.config)
+            session.code = former_completion_code(study.secret, session.id, outcome)

@@ -34,7 +34,16 @@ def pseudonym_digest(secret: bytes, platform: str, platform_id: str) -> str:
 
 def new_code() -> str:
     """Return a random pseudonym for a participant: "P" and ten letters or digits."""
-    return "P" + "".join(secrets.choice(CODE_LETTERS) for _ in range(10))
+    return "P" + _random_letters(10)
+
+
+def new_completion_code() -> str:
+    """Return a random code for the end of a session: eight letters or digits."""
+    return _random_letters(8)
+
+
+def _random_letters(n: int) -> str:
+    return "".join(secrets.choice(CODE_LETTERS) for _ in range(n))
 
 
 def new_public_id() -> str:
@@ -42,9 +51,8 @@ def new_public_id() -> str:
     return secrets.token_hex(16)
 
 
-def completion_code(secret: bytes, session_id: int, outcome: Outcome = "finished") -> str:
-    """Return the code that proves how a session ended: eight letters or digits."""
-    # Without the outcome for finished sessions, so that codes of running studies stay valid.
+def former_completion_code(secret: bytes, session_id: int, outcome: Outcome) -> str:
+    """Return the code that a session which ended before codes were stored was shown."""
     text = str(session_id) if outcome == "finished" else f"{session_id}\0{outcome}"
     number = int.from_bytes(_mac(secret, "completion", text.encode())[:8])
     letters = []
@@ -52,6 +60,11 @@ def completion_code(secret: bytes, session_id: int, outcome: Outcome = "finished
         number, letter = divmod(number, len(CODE_LETTERS))
         letters.append(CODE_LETTERS[letter])
     return "".join(letters)
+
+
+def withdrawn_digest(secret: bytes, code: str) -> str:
+    """Return the keyed hash under which a code of a withdrawn participant is remembered."""
+    return _mac(secret, "withdrawn", code.encode()).hex()
 
 
 def make_token(secret: bytes, session_id: int, expires_at: datetime) -> str:
