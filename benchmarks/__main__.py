@@ -74,7 +74,7 @@ def corruptions(
     ] = None,
     draw: Annotated[
         str | None,
-        typer.Option(help="'paper': draw parameters from the suite's published domain."),
+        typer.Option(help="'parameters': draw parameters from the suite's published domain."),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Approximate seconds per measurement.")] = 1.0,
     out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
@@ -88,10 +88,10 @@ def corruptions(
     as_whole(threads, "threads", 1, 10_000)
     as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
     as_within(seconds, "seconds", 1e-6, 86_400)
-    if draw not in (None, "paper"):
-        raise UsageError(f"draw must be paper, got {draw}.")
+    if draw not in (None, "parameters"):
+        raise UsageError(f"draw must be parameters, got {draw}.")
     plan = CorruptionsPlan(
-        batches, size, severity, seconds, threads, find_device(device), draw == "paper"
+        batches, size, severity, seconds, threads, find_device(device), draw == "parameters"
     )
     if out is not None:
         check_file_to_write(out)

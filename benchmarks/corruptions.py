@@ -96,7 +96,7 @@ def figures(
         "threads": plan.threads,
         "size": plan.size,
         "severity": None if plan.paper_draw else plan.severity,
-        "draw": "paper" if plan.paper_draw else None,
+        "draw": "parameters" if plan.paper_draw else None,
         "rival": None if rival is None else rival.version,
         "versions": versions(),
         "corruptions": [asdict(speed) for speed in speeds],

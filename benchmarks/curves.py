@@ -61,7 +61,7 @@ def measure(plan: CurvesPlan) -> CurvesSpeed:
             anchor=clean,
             clusters=images,
             n_bootstrap=plan.n_bootstrap,
-            estimator="paper",
+            estimator="spline",
         )
         _ = curve.interval(0.95), curve.interval(0.83), curve.bounds
     whole = time.perf_counter() - start

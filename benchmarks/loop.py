@@ -25,7 +25,7 @@ from eyechart.predictions.loop import BATCH, PredictionTask
 from eyechart.results.writing import write_results
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
-from eyechart.testsets.testset_settings import PAPER
+from eyechart.testsets.testset_settings import PARAMETERS
 
 DIFFERENT = 512
 """Number of images that are made; more would take longer to make than to measure."""
@@ -107,7 +107,7 @@ def measure_loop(
 
 
 def _whole_run(images: ImageSet, n: int, model: Model, size: int) -> WholeRun:
-    settings = EvaluateSettings(n=n, sampling=PAPER, baseline="auto")
+    settings = EvaluateSettings(n=n, sampling=PARAMETERS, baseline="auto")
     plan = settings.plan
     start = time.perf_counter()
     task = PredictionTask(images, plan, plan_samples(images, plan), [model], model.device, size)

@@ -13,7 +13,7 @@ import eyechart as ec
 from eyechart.core.arrays import IntArray
 from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve_settings import BINS
-from eyechart.testsets.testset_settings import PAPER, PILOT
+from eyechart.testsets.testset_settings import PARAMETERS, PILOT
 
 REACHABLE = 0.005
 """Minimum fraction of the reference samples in a bin that counts as reachable."""
@@ -41,13 +41,13 @@ def measure_pilot(
 ) -> PilotCoverage:
     """Evaluate a model with both samplings in turn, and with many samples as a reference."""
     settings: dict[str, Any] = {"images": images, "device": device, "humans": None, "seed": 0}
-    reference, _ = _counts(model, settings, PAPER, n_reference, out / "reference")
+    reference, _ = _counts(model, settings, PARAMETERS, n_reference, out / "reference")
     # Both once before they are timed, because the first run of a process loads kernels.
-    for sampling in (PAPER, PILOT):
+    for sampling in (PARAMETERS, PILOT):
         _counts(model, settings, sampling, n, out / f"first-{sampling}")
     time_ratios = []
     for repeat in range(repeats):
-        by_paper, paper_seconds = _counts(model, settings, PAPER, n, out / f"paper-{repeat}")
+        by_paper, paper_seconds = _counts(model, settings, PARAMETERS, n, out / f"paper-{repeat}")
         by_pilot, seconds = _counts(model, settings, PILOT, n, out / f"pilot-{repeat}")
         time_ratios.append(seconds / paper_seconds)
     reachable = {name: counts >= REACHABLE * n_reference for name, counts in reference.items()}

@@ -33,7 +33,7 @@ from eyechart.predictions.record import BatchRecord, predictions_table
 from eyechart.results.writing import write_results
 from eyechart.testsets.manifest_rows import SCHEMA, Measured, samples_table
 from eyechart.testsets.samples import Samples, plan_samples
-from eyechart.testsets.testset_settings import PAPER
+from eyechart.testsets.testset_settings import PARAMETERS
 
 RIVAL = "one replicate at a time, with numpy.bincount and scipy.optimize.isotonic_regression"
 
@@ -94,7 +94,7 @@ def synthetic_run(
 
     `settings`: settings of the evaluation that differ from their defaults.
     """
-    chosen = EvaluateSettings(**{"n": n, "sampling": PAPER, "baseline": "auto", **settings})
+    chosen = EvaluateSettings(**{"n": n, "sampling": PARAMETERS, "baseline": "auto", **settings})
     images = listed_images(n_images)
     models = [
         Model(f"model {number}", _unused, classes=CLASSES, identity=str(number))

@@ -39,7 +39,7 @@ CHANCE = 1 / 16
 N_BOOTSTRAP = 200
 
 IMAGES, SAMPLES = (20, 60, 200, 1000), (60, 150, 600, 5000)
-SAMPLINGS = ("pilot", "uniform", "paper")
+SAMPLINGS = ("pilot", "uniform", "parameters")
 
 
 def _falling(start: float, middle: float, width: float, end: float) -> Shape:
@@ -66,9 +66,9 @@ SHAPES: dict[str, Shape] = {
 CANDIDATES: dict[str, dict[str, Any]] = {
     "isotonic": {"estimator": "isotonic"},
     # The paper's spline without its minimum count.
-    "spline": {"estimator": "paper", "min_per_bin": 1e-6},
+    "spline": {"estimator": "spline", "min_per_bin": 1e-6},
     # The same with adjacent bins pooled, about 20 samples in each.
-    "pooled": {"estimator": "paper", "min_per_bin": 1e-6, "bins": "pooled"},
+    "pooled": {"estimator": "spline", "min_per_bin": 1e-6, "bins": "pooled"},
 }
 """Estimators that use every sample; the first is the default."""
 
@@ -162,7 +162,9 @@ def run_cell(cell: Cell, n_runs: int) -> CellResult:
         n_images = min(cell.n_images, cell.n_samples)
         low, high = make_estimate(curve.area, curve.areas, n_images).interval95
         lowest, highest = (
-            _fit(samples, cell.candidate, None, run).bounds if cell.sampling == "paper" else (0, 1)
+            _fit(samples, cell.candidate, None, run).bounds
+            if cell.sampling == "parameters"
+            else (0, 1)
         )
         point = find_break_point(curve, CHANCE, n_images)
         assert point is not None
@@ -229,7 +231,7 @@ TRUTHS: dict[str, tuple[Shape, Shape]] = {
 def run_verdicts(truth: str, n_images: int, n_samples: int, n_runs: int) -> dict[str, object]:
     """Return how often each verdict occurs, and how often two samplings give opposite verdicts."""
     humans, model = TRUTHS[truth]
-    verdicts: dict[str, Counter[str]] = {name: Counter() for name in ("uniform", "paper")}
+    verdicts: dict[str, Counter[str]] = {name: Counter() for name in ("uniform", "parameters")}
     n_opposite = n_wrong = 0
     for run in range(n_runs):
         names = []

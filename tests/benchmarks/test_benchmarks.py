@@ -41,7 +41,7 @@ def bench(capsys):
     return call
 
 
-@pytest.mark.parametrize("draw", [(), ("--draw", "paper")])
+@pytest.mark.parametrize("draw", [(), ("--draw", "parameters")])
 def test_bench_of_a_suite_of_ones_own(bench, tmp_path, draw):
     suite = tmp_path / "own.yaml"
     suite.write_text(CUSTOM_SUITE, encoding="utf-8")
@@ -151,7 +151,7 @@ def test_bench_of_transforms_rejects_bad_settings(bench):
 
 
 def test_bench_by_the_papers_sampling(bench):
-    options = ("--batch-size", 2, "--size", 16, "--seconds", 0.001, "--draw", "paper")
+    options = ("--batch-size", 2, "--size", 16, "--seconds", 0.001, "--draw", "parameters")
     result = bench("corruptions", "--suite", "vcr", *options)
     assert result.status == 0
     assert "drawn as published" in result.out
@@ -164,7 +164,7 @@ def test_bench_by_the_papers_sampling(bench):
         (("--suite", "vrc"), ("Unknown suite",)),
         (("--severity", 7), ("severity",)),
         (("--batch-size", 0), ("batch",)),
-        (("--draw", "straws"), ("draw must be paper",)),
+        (("--draw", "straws"), ("draw must be parameters",)),
         (("--rival", "nowhere"), ("imagecorruptions",)),
         (("--rival", "nowhere", "--severity", 2.5), ("rival",)),
     ],
@@ -207,7 +207,7 @@ def test_the_rival_of_the_curves_fits_the_same_curve():
     change = numbers.random(3000)
     correct = numbers.random(3000) < 0.85 * (1 - change**3)
     curve = ec.fit_curve(
-        change, correct.astype(float), anchor=0.85, n_bootstrap=3, estimator="paper"
+        change, correct.astype(float), anchor=0.85, n_bootstrap=3, estimator="spline"
     )
     grid = np.linspace(0, 1, 501)
     for index, bins in enumerate(curve.replicate_bins):

@@ -37,7 +37,7 @@ def test_a_break_that_is_not_reached_is_said_to_be_beyond():
 
 
 def test_bounds_contain_the_area_where_the_papers_sampling_leaves_gaps():
-    assert run_cell(Cell("middle", 200, 600, "paper"), 40).bounded >= 0.9
+    assert run_cell(Cell("middle", 200, 600, "parameters"), 40).bounded >= 0.9
 
 
 def test_simulated_samples_have_the_true_rates_and_the_correlation():

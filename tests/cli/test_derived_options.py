@@ -105,7 +105,7 @@ def test_defaults_are_said_where_they_are_declared():
     settings = EvaluateSettings(images="images")
     assert settings.plan == Plan(sampling="pilot") and settings.fit == Fit()
     assert (Plan().n, Fit().n_bins, Fit().min_per_bin) == (N_SAMPLES, BINS, 0)
-    assert Fit(estimator="paper").min_per_bin == MIN_PER_BIN
+    assert Fit(estimator="spline").min_per_bin == MIN_PER_BIN
     assert Fit().n_bootstrap == N_BOOTSTRAP
     fields = fields_of(EvaluateSettings)
     for name, number in (

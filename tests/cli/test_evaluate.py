@@ -334,7 +334,7 @@ def test_a_suite_of_ones_own_is_evaluated_and_one_that_was_edited_is_another_run
 ):
     suite = tmp_path / "mine.yaml"
     suite.write_text(SUITE.format(low=0.05, high=0.5))
-    first = evaluate("--suite", suite, "--sampling", "paper")
+    first = evaluate("--suite", suite, "--sampling", "parameters")
     assert first.status == 0, first.err
     path = tmp_path / "out" / "predictions" / "mine-noise.parquet"
 
@@ -438,7 +438,7 @@ def test_a_floor_for_a_score_that_there_is_not_is_said(evaluate):
 
 
 def test_rows_are_made_again_and_compared(evaluate, tmp_path):
-    once = ("--corruption", "gaussian_noise", "--sampling", "paper")
+    once = ("--corruption", "gaussian_noise", "--sampling", "parameters")
     passed = evaluate(*once, "--check")
     assert passed.status == 0
     assert "0 differ in pixels, 0 in Δv, 0 in the predicted class" in passed.out
@@ -529,7 +529,7 @@ def test_a_test_set_that_was_drawn_before_gives_the_same_predictions(
     options = ("--n", 40, "--stimulus", "native", *TWO)
     made = run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", *options)
     assert made.status == 0, made.err
-    assert evaluate(*TWO, "--sampling", "paper").status == 0
+    assert evaluate(*TWO, "--sampling", "parameters").status == 0
     given = evaluate("--testset", tmp_path / "t.parquet", out=tmp_path / "two")
     assert given.status == 0, given.err
     one, two = results(tmp_path / "out"), results(tmp_path / "two")

@@ -208,7 +208,7 @@ def test_the_leaderboard_has_consistency_compared_with_humans(first, run):
 @pytest.fixture(scope="module")
 def sheikh(folder, humans, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "sheikh"
-    return out, finish(folder, humans, out, "--ruler", "sheikh2006", "--sampling", "paper")
+    return out, finish(folder, humans, out, "--ruler", "sheikh2006", "--sampling", "parameters")
 
 
 def test_another_definition_measures_otherwise_and_has_no_humans(sheikh, folder):
@@ -324,7 +324,7 @@ def test_the_robustness_of_humans_is_printed(run, humans):
 
 
 def test_published_areas_of_the_packaged_humans(run):
-    result = run("humans", "areas", "--estimator", "paper")
+    result = run("humans", "areas", "--estimator", "spline")
     rows = [line.split() for line in result.out.splitlines() if "R_a" in line and "," in line]
     assert {row[0]: row[2] for row in rows} == {
         "contrast": "0.639", "lowpass": "0.679", "noise": "0.713",
@@ -332,7 +332,7 @@ def test_published_areas_of_the_packaged_humans(run):
 
 
 def test_what_humans_areas_cannot_do_is_said(run, humans):
-    few = run("humans", "areas", humans, "--estimator", "paper", "--bins", 400, "--n-bootstrap", 5)
+    few = run("humans", "areas", humans, "--estimator", "spline", "--bins", 400, "--n-bootstrap", 5)
     assert few.status == 0 and "Fewer than 2 bins have 20" in few.out
     assert_rejected(run("humans", "areas", "geirhoss"), "geirhos")
     assert_rejected(run("humans", "areas", "--estimator", "cob"), "cobs")

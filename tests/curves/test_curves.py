@@ -162,7 +162,7 @@ def test_resampled_predictions_are_fitted_to_the_same_bins():
             np.append(change, few),
             np.append(hits, np.full(15, hit)),
             anchor=0.85,
-            estimator="paper",
+            estimator="spline",
             n_bootstrap=100,
         )
         for hit in (0.0, 1.0)
@@ -193,7 +193,7 @@ def test_changes_that_are_not_numbers_are_left_out_and_counted():
 @pytest.mark.parametrize(
     ("change", "hits", "options", "sentence"),
     [
-        ([0.1, 0.2], [1, 1], {"estimator": "paper"}, "give more samples"),
+        ([0.1, 0.2], [1, 1], {"estimator": "spline"}, "give more samples"),
         ([np.nan, np.nan], [1, 1], {}, "Visual change is undefined"),
         ([0.1, 1.2] * 100, [1, 1] * 100, {}, "delta_v must be in"),
         ([0.1, 0.2] * 100, [1, 2] * 100, {}, "hits must be in"),
@@ -297,12 +297,12 @@ def test_weighted_areas_have_closed_forms():
 
 def test_a_curve_weights_its_area_interval_and_bounds():
     change, hits, clean = predictions(4000, 9, lowest=0.4)
-    plain = ec.fit_curve(change, hits, anchor=clean, estimator="paper", n_bootstrap=60)
+    plain = ec.fit_curve(change, hits, anchor=clean, estimator="spline", n_bootstrap=60)
     same = ec.fit_curve(
-        change, hits, anchor=clean, estimator="paper", n_bootstrap=60, density=[2, 2]
+        change, hits, anchor=clean, estimator="spline", n_bootstrap=60, density=[2, 2]
     )
     late = ec.fit_curve(
-        change, hits, anchor=clean, estimator="paper", n_bootstrap=60, density=[0, 0, 1, 1]
+        change, hits, anchor=clean, estimator="spline", n_bootstrap=60, density=[0, 0, 1, 1]
     )
     assert plain.area == pytest.approx(plain.pieces.integrate(0, 1), abs=1e-12)
     assert same.area == pytest.approx(plain.area, abs=1e-12)
@@ -376,7 +376,7 @@ def test_the_right_anchor_is_resampled_with_the_predictions(clustered):
         right_anchor=destroyed,
         clusters=clusters,
         n_bootstrap=400,
-        estimator="paper",
+        estimator="spline",
     )
     assert curve.right == pytest.approx(destroyed.mean(), abs=1e-12)
     assert curve(1.0) == pytest.approx(destroyed.mean(), abs=1e-6)
@@ -484,7 +484,7 @@ def test_weights_count_predictions_as_if_they_were_there_so_often():
     whole = ec.fit_curve(
         np.repeat(change, often),
         np.repeat(hits, often),
-        estimator="paper",
+        estimator="spline",
         n_bootstrap=1,
         smoothing=1,
     )
@@ -494,7 +494,7 @@ def test_weights_count_predictions_as_if_they_were_there_so_often():
         change,
         hits,
         weights=often,
-        estimator="paper",
+        estimator="spline",
         n_bootstrap=1,
         smoothing=1 / share,
         min_per_bin=19.5 / share,

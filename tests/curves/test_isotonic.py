@@ -108,7 +108,7 @@ def test_the_estimators_agree_on_many_samples(shape):
     clean = (numbers.random(50_000) < shape(0.0)).astype(float)
     areas = {
         name: ec.fit_curve(change, hits, anchor=clean, estimator=name, n_bootstrap=1).area
-        for name in ("isotonic", "paper")
+        for name in ("isotonic", "spline")
     }
-    assert areas["isotonic"] == pytest.approx(areas["paper"], abs=0.003)
+    assert areas["isotonic"] == pytest.approx(areas["spline"], abs=0.003)
     assert list(ESTIMATORS)[:2] == list(areas)

@@ -24,7 +24,7 @@ ASKED = (
     "--n",
     60,
     "--sampling",
-    "paper",
+    "parameters",
     *(word for name in CORRUPTIONS for word in ("--corruption", name)),
 )
 

@@ -28,7 +28,7 @@ GRID = [
     {"estimator": method, "right_anchor": end, "density": DENSITIES[(place + place // 4) % 3],
      **dict(zip(("binning", "bins", "min_per_bin"), BINNINGS[place % 3], strict=True)),
      "n_bootstrap": 3, "seed": place}
-    for place, (method, end) in enumerate(product(("paper", "cobs", "isotonic"), ENDS))
+    for place, (method, end) in enumerate(product(("spline", "cobs", "isotonic"), ENDS))
 ]  # fmt: skip
 """Every method with every right anchor; binnings and densities take turns."""
 
@@ -139,7 +139,7 @@ def test_the_packaged_humans_follow_the_options():
     """Their area was the same whatever was asked for: 0.713 for noise."""
     reference = find_reference("geirhos")
     changed = (
-        {}, {"estimator": "paper"}, {"right_anchor": "chance"}, {"binning": "equal"}, {"bins": 12},
+        {}, {"estimator": "spline"}, {"right_anchor": "chance"}, {"binning": "equal"}, {"bins": 12},
         {"density": [1, 0]}, {"right_anchor": 0.3},
     )  # fmt: skip
     own, name = predictions(), "vcr/gaussian_noise"
@@ -159,12 +159,12 @@ def few(count: int) -> Reference:
 
 def test_few_responses_have_fewer_bins_unless_a_number_is_asked_for():
     own, reference = predictions(), few(300)
-    found = score(own, reference, Fit(estimator="paper", n_bootstrap=3)).accuracy
+    found = score(own, reference, Fit(estimator="spline", n_bootstrap=3)).accuracy
     assert found.humans.human_bins == 300 // 30 - 1
     assert len(found.curve.bin_counts) == 39
-    exact = score(own, reference, Fit(bins=8, estimator="paper", n_bootstrap=3)).accuracy
+    exact = score(own, reference, Fit(bins=8, estimator="spline", n_bootstrap=3)).accuracy
     assert exact.humans.human_bins == len(exact.curve.bin_counts) == 7
-    none = score(own, reference, Fit(bins=40, estimator="paper", n_bootstrap=3)).accuracy
+    none = score(own, reference, Fit(bins=40, estimator="spline", n_bootstrap=3)).accuracy
     assert none.humans is None and none.curve is not None
     assert "no human curve: few, frost: Fewer than 2 bins have 20" in none.human_note
 

@@ -724,7 +724,7 @@ def test_a_file_of_another_version_or_without_a_column_is_rejected(tmp_path):
 
 def test_too_few_responses_for_a_curve_are_named():
     with pytest.raises(ec.UsageError, match="few, frost: Fewer than 2 bins"):
-        Reference("few", simulated(10)).curve("frost", estimator="paper")
+        Reference("few", simulated(10)).curve("frost", estimator="spline")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def score_corruption(corruption, predictions, fit, **options):
 # Areas and anchors
 
 
-@pytest.mark.parametrize("estimator", ["paper", "cobs", "isotonic"])
+@pytest.mark.parametrize("estimator", ["spline", "cobs", "isotonic"])
 def test_areas_of_a_known_truth_are_found(estimator):
     found = score(fit=Fit(estimator=estimator, **QUICK))
     for letter, own in found.properties.items():
@@ -61,7 +61,7 @@ def test_areas_of_a_known_truth_are_found(estimator):
 
 
 def test_curves_start_at_clean_accuracy_and_at_one():
-    found = score(fit=Fit(estimator="paper", **QUICK))
+    found = score(fit=Fit(estimator="spline", **QUICK))
     assert found.accuracy.curve.fitted.left == pytest.approx(CLEAN_ACCURACY, abs=1e-12)
     assert float(found.accuracy.curve.fitted(0.0)) == pytest.approx(CLEAN_ACCURACY, abs=1e-6)
     assert found.consistency.curve.fitted.left == 1.0
@@ -473,7 +473,7 @@ def test_by_top1_the_measured_end_of_consistency_is_not_its_start(tmp_path):
     found = ec.evaluate(
         small_models.thousand, tmp_path, n=40, corruptions=["gaussian_noise"], rule="top1",
         stimulus="native", bins=9, min_per_bin=3, n_bootstrap=20, labels="entry16",
-        right_anchor="measured", sampling="paper",
+        right_anchor="measured", sampling="parameters",
     )  # fmt: skip
     (score,) = found.models[0].space("entry16").corruptions.values()
     assert score.consistency.rate.value < 0.95
@@ -484,7 +484,7 @@ def test_what_cannot_be_evaluated_is_rejected(tmp_path):
     home = save_images(tmp_path, each=1)
     options = {"stimulus": "native", "n": 40, "corruptions": ["brightness"]}
     for model, more, word in (
-        (small_models.colors, {"n": 39, "estimator": "paper"}, "too small for curves"),
+        (small_models.colors, {"n": 39, "estimator": "spline"}, "too small for curves"),
         (small_models.colors, {"labels": "entry16"}, "No image belongs to the 16"),
         (small_models.colors, {"smoothness": 3}, "Unknown argument"),
         (small_models.colors, {"humans": "nobody"}, "nobody"),

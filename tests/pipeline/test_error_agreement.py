@@ -27,7 +27,7 @@ def evaluate(folder, out, **more):
     return ec.evaluate(
         "small_models:thousand", folder, suite="vcr", corruptions=["gaussian_noise"], n=80,
         stimulus="native", n_bootstrap=60, bins=9, min_per_bin=3, out=out, labels="entry16",
-        sampling="paper", **more,
+        sampling="parameters", **more,
     )  # fmt: skip
 
 

@@ -204,7 +204,7 @@ class TestWrongFolders:
     def test_a_shard_that_was_scored_differently(self, split):
         record = split / "shards" / "2-of-2" / "shard.json"
         stored = json.loads(record.read_text())
-        stored["settings"]["estimator"] = "paper"
+        stored["settings"]["estimator"] = "spline"
         record.write_text(json.dumps(stored))
         self.rejected(split, "2-of-2", "another run", "estimator")
 

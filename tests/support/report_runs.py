@@ -33,7 +33,7 @@ CORRUPTIONS = {
 SMALL = (
     *("--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 40, "--stimulus", "native"),
     # leaves ranges of visual change unobserved, which pages must show
-    *("--sampling", "paper"),
+    *("--sampling", "parameters"),
 )
 
 

@@ -178,7 +178,7 @@ def test_24_megapixels_are_evaluated_within_4_gb(photos, stimulus):
     evaluated = peak(
         photos, "evaluate", "net:Net()", "--images", "photos", "--labels", "none",
         "--stimulus", stimulus, "--out", f"run-{stimulus}", "--humans", "none", "--n", "2",
-        "--sampling", "paper", "--corruption", "vcr/shot_noise", "--n-bootstrap", "10",
+        "--sampling", "parameters", "--corruption", "vcr/shot_noise", "--n-bootstrap", "10",
     )  # fmt: skip
     assert evaluated < LIMIT
 

@@ -83,7 +83,7 @@ def test_samples_depend_on_the_seed_only(images):
 def test_visual_change_is_covered_evenly(images, tmp_path):
     """At most half as uneven as the paper's sampling, and nine of ten bins have samples."""
     unevenness = {}
-    for sampling in ("pilot", "paper"):
+    for sampling in ("pilot", "parameters"):
         made = Plan("vcr", 150, sampling=sampling, corruptions=("gaussian_noise",))
         table = make_testset(images, made, CPU, tmp_path / sampling, no_advance).table
         delta_v = np.array(table["delta_v"].to_pylist(), dtype=float)
@@ -92,10 +92,10 @@ def test_visual_change_is_covered_evenly(images, tmp_path):
         unevenness[sampling] = counts.std() / counts.mean()
         if sampling == "pilot":
             assert (counts > 0).mean() >= 0.9
-    assert unevenness["pilot"] < unevenness["paper"] / 2
+    assert unevenness["pilot"] < unevenness["parameters"] / 2
 
 
 def test_published_levels_and_geometric_corruptions_have_no_pilot(images):
-    made = Plan("imagenet-c", 60, sampling="pilot", corruptions=("fog",))
+    made = Plan("imagenet-c", 60, corruptions=("fog",))
     assert count_pilots(images, made) == 0 and made.is_at_levels
     assert measure_maps(images, made, CPU, no_advance) == {}

@@ -11,7 +11,7 @@ from eyechart.testsets.testset_shards import has_testset_shards, merge_testset
 from interrupting import stopping
 
 SAMPLINGS = {
-    "paper": ("--corruption", "brightness", "--corruption", "glass_blur", "--n", 23),
+    "parameters": ("--corruption", "brightness", "--corruption", "glass_blur", "--n", 23),
     "pilot": ("--corruption", "gaussian_noise", "--n", 14, "--sampling", "pilot"),
     "uniform": ("--corruption", "gaussian_noise", "--n", 9, "--sampling", "uniform"),
 }
@@ -70,15 +70,15 @@ def test_candidates_come_first_and_the_command_without_shard_uses_all_of_them(
 
 def test_a_stopped_shard_resumes(run, photos, tmp_path, monkeypatch):
     unsplit, out = tmp_path / "unsplit.parquet", tmp_path / "t.parquet"
-    assert make(run, photos, unsplit, "paper").status == 0
+    assert make(run, photos, unsplit, "parameters").status == 0
     with monkeypatch.context() as patch:
         stopping("shard 1/2", 2, patch)
-        stopped = make(run, photos, out, "paper", "--shard", "1/2")
+        stopped = make(run, photos, out, "parameters", "--shard", "1/2")
     assert stopped.status == 130 and "run the same command again to resume" in stopped.err
     kept = set((tmp_path / "t.parquet.parts").glob("*--*.parquet"))
     assert kept
     for shard in shards_of(2):
-        assert make(run, photos, out, "paper", "--shard", shard).status == 0
+        assert make(run, photos, out, "parameters", "--shard", shard).status == 0
     assert kept <= set((tmp_path / "t.parquet.parts").glob("*--*.parquet"))
     merge_testset(out)
     assert out.read_bytes() == unsplit.read_bytes()
@@ -88,10 +88,10 @@ def test_a_merge_names_missing_double_and_foreign_shards(run, photos, tmp_path):
     out = tmp_path / "t.parquet"
     parts = tmp_path / "t.parquet.parts"
     for shard in ("1/3", "3/3"):
-        assert make(run, photos, out, "paper", "--shard", shard).status == 0
+        assert make(run, photos, out, "parameters", "--shard", shard).status == 0
     with pytest.raises(UsageError, match=r"Shard 2/3 of .* run the same command with --shard 2/3"):
         merge_testset(out)
-    assert make(run, photos, out, "paper", "--shard", "2/3").status == 0
+    assert make(run, photos, out, "parameters", "--shard", "2/3").status == 0
 
     copied = shutil.copy(parts / "2-of-3.json", parts / "2-of-3 (1).json")
     with pytest.raises(UsageError, match=r"2-of-3 \(1\)\.json is not the record of a shard"):
@@ -117,11 +117,13 @@ def test_a_merge_names_missing_double_and_foreign_shards(run, photos, tmp_path):
 
 def test_shards_of_another_test_set_and_nonsense_are_rejected(run, photos, tmp_path):
     out = tmp_path / "t.parquet"
-    assert make(run, photos, out, "paper", "--shard", "1/2").status == 0
-    other = make(run, photos, out, "paper", "--shard", "2/2", "--seed", 8)
+    assert make(run, photos, out, "parameters", "--shard", "1/2").status == 0
+    other = make(run, photos, out, "parameters", "--shard", "2/2", "--seed", 8)
     assert_rejected(other, "t.parquet.parts holds an unfinished test set (seed: 7, now 8)")
     for text in ("4/3", "first"):
-        assert_rejected(make(run, photos, out, "paper", "--shard", text), "shard must be", text)
+        assert_rejected(
+            make(run, photos, out, "parameters", "--shard", text), "shard must be", text
+        )
     out.write_bytes(b"")
     with pytest.raises(UsageError, match="already exists"):
         merge_testset(out)

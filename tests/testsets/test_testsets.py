@@ -445,7 +445,7 @@ def test_a_file_that_is_no_test_set_is_rejected(tmp_path, make, word):
         ({"n": 2.5}, "n must be"),
         ({"seed": 0.5}, "seed must be"),
         ({"seed": 2**64}, "seed must be"),
-        ({"sampling": "papers"}, "Did you mean 'paper'"),
+        ({"sampling": "parameter"}, "Did you mean 'parameters'"),
         ({"labels": "entry"}, "label space"),
         ({"suite": "vrc"}, "Did you mean 'vcr'"),
         ({"corruptions": ["gausian_noise"]}, "gaussian_noise"),
@@ -454,6 +454,22 @@ def test_a_file_that_is_no_test_set_is_rejected(tmp_path, make, word):
 def test_a_plan_that_cannot_be_carried_out_is_rejected(images, options, word):
     with pytest.raises(ec.UsageError, match=word):
         ec.sample_testset(images, **{"n": 4, **options})
+
+
+def test_suites_with_published_severities_have_one_sampling():
+    for suite in ("imagenet-c", "imagenet-c-extra", "geometry", "imagenet-3dcc"):
+        assert Plan(suite).sampling == "levels"
+    for suite in ("vcr", "vcr@paper", "imagenet-noc", "noc-candidates"):
+        assert Plan(suite).sampling == "parameters"
+    Plan("imagenet-c", sampling="levels").check()
+
+
+@pytest.mark.parametrize("sampling", ["pilot", "parameters", "uniform"])
+def test_a_sampling_that_a_suite_does_not_have_is_rejected(sampling):
+    with pytest.raises(ec.UsageError, match="imagenet-c is applied at its published severities"):
+        Plan("imagenet-c", sampling=sampling).check()
+    with pytest.raises(ec.UsageError, match="needs a suite with published severities, which vcr"):
+        Plan("vcr", sampling="levels").check()
 
 
 def test_a_run_that_was_stopped_goes_on_and_makes_nothing_twice(images, drawn, tmp_path):

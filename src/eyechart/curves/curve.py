@@ -261,7 +261,7 @@ class CurveFit(CurveSettings):
     smoothing: Annotated[
         float | None,
         Option(
-            help="Smoothing of the spline; chosen by default by cross-validation, or by the Schwarz"
+            help="Smoothing of the curve; chosen by default by cross-validation, or by the Schwarz"
             ' criterion for "cobs".',
             group=GROUP,
         ),

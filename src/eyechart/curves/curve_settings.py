@@ -11,7 +11,7 @@ from eyechart.core.registry import one_of
 from eyechart.curves.estimator_registry import (
     DEFAULT_ESTIMATOR,
     ESTIMATORS,
-    PAPER_ESTIMATOR,
+    SPLINE,
 )
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
@@ -71,8 +71,7 @@ class CurveSettings:
     estimator: Annotated[
         str,
         Option(
-            help=f"Curve estimator: {one_of(ESTIMATORS)}; {PAPER_ESTIMATOR} is the VCR paper's"
-            " Algorithm 1.",
+            help=f"Curve estimator: {one_of(ESTIMATORS)}; {SPLINE} is the VCR paper's Algorithm 1.",
             group=GROUP,
             is_advanced=True,
         ),

@@ -11,11 +11,12 @@ from eyechart.testsets.testset_settings import MIN_PER_BIN
 if TYPE_CHECKING:
     from eyechart.curves.estimators import CurveEstimator
 
-DEFAULT_ESTIMATOR, PAPER_ESTIMATOR = "isotonic", "paper"
+DEFAULT_ESTIMATOR, SPLINE = "isotonic", "spline"
+"""The default, and Algorithm 1 of the VCR paper."""
 
 ESTIMATORS: "Registry[CurveEstimator]" = Registry("estimator")
 ESTIMATORS.add_lazily(DEFAULT_ESTIMATOR, "eyechart.curves.estimators:ISOTONIC")
-ESTIMATORS.add_lazily(PAPER_ESTIMATOR, "eyechart.curves.estimators:PAPER")
+ESTIMATORS.add_lazily(SPLINE, "eyechart.curves.estimators:SPLINE")
 ESTIMATORS.add_lazily("cobs", "eyechart.curves.estimators:COBS")
 
 
@@ -25,7 +26,7 @@ def usual_min_per_bin(estimator: str) -> float:
     The splines need well-filled bins; isotonic regression uses every sample.
 
     Example:
-        >>> usual_min_per_bin("paper"), usual_min_per_bin("isotonic")
+        >>> usual_min_per_bin("spline"), usual_min_per_bin("isotonic")
         (20, 0)
     """
     return 0 if estimator == DEFAULT_ESTIMATOR else MIN_PER_BIN

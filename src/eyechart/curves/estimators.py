@@ -167,7 +167,7 @@ def _many_least_squares(
     return CurveStack(to_pieces(fit_splines(bins, min_per_bin, smoothing, left, right)))
 
 
-PAPER = CurveEstimator(by_least_squares, choose_smoothing, _many_least_squares)
+SPLINE = CurveEstimator(by_least_squares, choose_smoothing, _many_least_squares)
 COBS = CurveEstimator(by_quantiles, choose_by_sic)
 ISOTONIC = CurveEstimator(by_isotonic_regression, fit_many=_many_isotonic)
 

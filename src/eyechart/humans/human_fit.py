@@ -32,7 +32,7 @@ PER_MIN, FEWEST_BINS = 1.5, 5
 number of bins is reduced, but not below 5, so that each bin has about 1.5 times the minimum count.
 """
 
-BY_CONDITION = {"paper": 0.01, "cobs": 0.3}
+BY_CONDITION = {"spline": 0.01, "cobs": 0.3}
 """Smoothing for each estimator if only the rate of each response's condition is known.
 
 Bins within a condition are then equal by construction, so cross-validation over bins would

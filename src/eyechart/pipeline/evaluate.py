@@ -50,7 +50,6 @@ from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
 from eyechart.suites.assets import left_out_notes
 from eyechart.testsets.testset import read_testset
-from eyechart.testsets.testset_settings import PAPER
 
 if TYPE_CHECKING:
     from eyechart.models.defenses.defense import Defense
@@ -283,9 +282,6 @@ def predict_and_score(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> Results:
     """Compute the predictions that `out` lacks, and return the results of all predictions."""
-    if settings.sampling is None:
-        # Retraining is compared with published results, whose strengths are sampled like this.
-        settings = replace(settings, sampling=PAPER)
     with Session() as session:
         devices = [inputs.device, *(model.device for model in inputs.models)]
         session.measure(find_meters(devices, settings.watts))

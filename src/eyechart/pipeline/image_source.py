@@ -20,7 +20,6 @@ from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import Published, find_published, load_published
 from eyechart.testsets.samples import choose_images
-from eyechart.testsets.testset_settings import PAPER
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,7 @@ class ImageSource:
                 "--testset, or give the clean images as --images."
             )
         # The folder determines suite, corruptions and severities.
-        if settings.sampling is None:
-            # Published files have their own strengths.
-            settings = replace(settings, sampling=PAPER)
-        return settings.with_plan(self.published.plan(settings.plan))
+        return settings.with_plan(self.published.plan(settings.at_published_strengths().plan))
 
     def load(self, plan: Plan, progress: Progress, index: Path | None = None) -> ImageSet:
         """Return the images that a plan uses.

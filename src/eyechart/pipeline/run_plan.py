@@ -28,7 +28,7 @@ from eyechart.stats.intervals import CONFIDENCE
 from eyechart.testsets.pilot import PilotMap, count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, plan_samples, usable_images
-from eyechart.testsets.testset_settings import N_SAMPLES, PAPER
+from eyechart.testsets.testset_settings import N_SAMPLES
 
 PLAN_FILE = "plan.json"
 
@@ -254,7 +254,7 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     if settings.n is not None and device.type == "cpu":
         n_timed = min(n_timed, max(1, settings.n // RUN_PER_PROBED))
     # Strengths from the published domains: a probe needs neither a pilot nor a search.
-    few = replace(plan, n=n_first + n_timed, sampling=PAPER, delta_v=(0.0, 1.0))
+    few = replace(plan, n=n_first + n_timed, sampling=None, delta_v=(0.0, 1.0))
     clean, *corrupted = plan_samples(images, few)
     # The first samples load the device's kernels; the others are not in any cache yet.
     for chosen in (slice(0, n_first), slice(-n_timed, None)):

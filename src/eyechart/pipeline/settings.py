@@ -22,7 +22,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.curves.curve_settings import CurveSettings
-from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, PAPER_ESTIMATOR
+from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, SPLINE
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
@@ -30,8 +30,9 @@ from eyechart.pipeline.compute_settings import ComputeSettings
 from eyechart.pipeline.floors import Floor, read_floors
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.testsets.testset_settings import (
+    LEVELS,
     N_SAMPLES,
-    PAPER,
+    PARAMETERS,
     PILOT,
     SUITE,
     UNIFORM,
@@ -177,12 +178,13 @@ class EvaluateSettings(
     sampling: Annotated[
         str | None,
         Option(
-            help=f"{PILOT} (uniform in expected visual change), {UNIFORM} (search per image) or"
-            f" {PAPER} (published domains); {PILOT} if omitted.",
+            help=f"{PILOT} (uniform in expected visual change), {PARAMETERS} (uniform in the"
+            f" published domains) or {UNIFORM} (search per image); {PILOT} if omitted. Suites with"
+            f" published severities have {LEVELS} only.",
             group="Corruptions",
             is_advanced=True,
         ),
-    ] = None  # type: ignore[assignment]
+    ] = None
     dry_run: Annotated[
         bool,
         Option(help="Print the plan only.", group="Output", python="Only for the command line."),
@@ -327,15 +329,22 @@ class EvaluateSettings(
         is_drawn = self.testset is None
         usual = DEMO_SAMPLES if self.is_demo and is_drawn and not self.preset else N_SAMPLES
         shared = {field.name: getattr(self, field.name) for field in fields(TestsetSettings)}
-        if self.sampling is None:
-            shared["sampling"] = PAPER if self.preset or not is_drawn else PILOT
         shared["corruptions"] = names_of(self.corruptions)
-        return Plan(
+        plan = Plan(
             SUITE if self.suite is None else self.suite,
             usual if self.n is None else self.n,
             labels=self.labels,
             **shared,
         )
+        if self.sampling is None and is_drawn and not self.preset and plan.sampling != LEVELS:
+            return replace(plan, sampling=PILOT)
+        return plan
+
+    def at_published_strengths(self) -> Self:
+        """Return the settings with strengths sampled as published, if no sampling was given."""
+        if self.sampling is not None:
+            return self
+        return replace(self, sampling=replace(self.plan, sampling=None).sampling)
 
     @cached_property
     def fit(self) -> "Fit":
@@ -344,7 +353,7 @@ class EvaluateSettings(
 
         shared = {field.name: getattr(self, field.name) for field in fields(CurveSettings)}
         if self.preset == STUDY and self.estimator == DEFAULT_ESTIMATOR:
-            shared["estimator"] = PAPER_ESTIMATOR
+            shared["estimator"] = SPLINE
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:

@@ -7,7 +7,7 @@ participants of the VCR paper.
 from collections.abc import Mapping
 from functools import cache
 
-from eyechart.curves.estimator_registry import PAPER_ESTIMATOR
+from eyechart.curves.estimator_registry import SPLINE
 from eyechart.humans.reference import PACKAGED, find_reference
 from eyechart.humans.transfer import bare_name
 from eyechart.results.published_results import find_published
@@ -48,8 +48,7 @@ def packaged_areas() -> dict[str, float]:
     reference = find_reference(PACKAGED[0])
     # Only the areas are needed, no intervals.
     curves = {
-        name: reference.curve(name, estimator=PAPER_ESTIMATOR, n_bootstrap=1)
-        for name in implied_areas()
+        name: reference.curve(name, estimator=SPLINE, n_bootstrap=1) for name in implied_areas()
     }
     return {name: curve.area for name, curve in curves.items() if curve is not None}
 

@@ -102,6 +102,8 @@ class RunConfig(Plan, ComparisonSettings):
     """Name or YAML file of the suite."""
     n: int = field()
     """Requested number of samples per corruption."""
+    sampling: str = field()
+    """How strengths were sampled."""
     labels: str = field()
     """Requested label space."""
     corruptions: tuple[str, ...] = field()

@@ -13,7 +13,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
 from eyechart.curves.curve_settings import N_BOOTSTRAP
-from eyechart.curves.estimator_registry import PAPER_ESTIMATOR
+from eyechart.curves.estimator_registry import SPLINE
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
 from eyechart.humans.transfer import (
@@ -63,9 +63,7 @@ def compare_curves(
         curves = {}
         for name in reference.experiments:
             try:
-                curve = reference.curve(
-                    name, metric, estimator=PAPER_ESTIMATOR, n_bootstrap=n_bootstrap
-                )
+                curve = reference.curve(name, metric, estimator=SPLINE, n_bootstrap=n_bootstrap)
             except UsageError as error:
                 reasons.append(str(error))
                 continue

@@ -18,7 +18,9 @@ from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
 from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 from eyechart.suites.suite import Entry, load_suite
 from eyechart.testsets.testset_settings import (
+    LEVELS,
     N_SAMPLES,
+    PARAMETERS,
     SAMPLINGS,
     SUITE,
     UNIFORM,
@@ -52,8 +54,8 @@ MOST = 10_000_000
 class Plan(TestsetSettings):
     """Everything that determines a test set, except for the images.
 
-    `n`: number of samples per corruption. `sampling`: parameters uniform over the published domain
-    ("paper"), or strengths chosen such that Δv is uniform ("uniform"). `labels`: the label space
+    `n`: number of samples per corruption. `sampling`: one of `SAMPLINGS`; None becomes "levels" for
+    suites with published severities, otherwise "parameters". `labels`: the label space
     whose classes are sampled equally often if `balanced`; with "entry16" only images of the 16
     categories are sampled. `delta_v`: the range over which Δv is uniform. `jpeg`: the quality at
     which every corrupted image is stored as JPEG and read back (ImageNet-C was published at 85);
@@ -64,6 +66,12 @@ class Plan(TestsetSettings):
     suite: str = SUITE
     n: int = N_SAMPLES
     labels: str = NATIVE
+
+    def __post_init__(self) -> None:
+        if self.sampling is None:
+            as_path(self.suite, "suite")
+            usual = LEVELS if has_levels(self.suite) else PARAMETERS
+            object.__setattr__(self, "sampling", usual)
 
     def check(self) -> None:
         """Raise a UsageError unless the plan is valid."""
@@ -80,8 +88,19 @@ class Plan(TestsetSettings):
                 f"max_images must be a whole number from 1 to {MOST:,}, got"
                 f" {brief(self.max_images)}."
             )
-        if as_text(self.sampling, "sampling") not in SAMPLINGS:
-            raise unknown_name("sampling", self.sampling, SAMPLINGS)
+        if (sampling := as_text(self.sampling, "sampling")) not in SAMPLINGS:
+            raise unknown_name("sampling", sampling, SAMPLINGS)
+        if has_levels(self.suite) and sampling != LEVELS:
+            raise UsageError(
+                f"{self.suite} is applied at its published severities: omit the sampling, got"
+                f" '{sampling}'."
+            )
+        if sampling == LEVELS and not has_levels(self.suite):
+            others = ", ".join(name for name in SAMPLINGS if name != LEVELS)
+            raise UsageError(
+                f"The sampling '{LEVELS}' needs a suite with published severities, which"
+                f" {self.suite} lacks: give one of {others}."
+            )
         if as_text(self.labels, "labels") not in SPACES:
             raise unknown_name("label space", self.labels, SPACES)
         as_flag(self.balanced, "balanced")
@@ -99,7 +118,7 @@ class Plan(TestsetSettings):
     @property
     def is_at_levels(self) -> bool:
         """Whether every corruption is applied only at its published levels."""
-        return self.sampling != UNIFORM and all(entry.at_levels for entry in self.entries())
+        return all(entry.at_levels for entry in self.entries())
 
     def why_no_curve(self, entry: Entry) -> str:
         """Return why a corruption has no curve over visual change; "" if it has one."""
@@ -149,6 +168,11 @@ class Plan(TestsetSettings):
             "delta_v": list(self.delta_v),
             FINGERPRINT: f"{hash64(*map(_mark, entries)):016x}",
         }
+
+
+def has_levels(suite: str) -> bool:
+    """Return whether all corruptions of a suite have published levels, which leave no choice."""
+    return is_read(suite) or all(entry.at_levels for entry in load_suite(suite))
 
 
 def _mark(entry: Entry) -> str:

@@ -57,9 +57,9 @@ class Published:
             UsageError: If the plan has settings that apply only to images corrupted by eyechart, or
                 names corruptions that the folder lacks.
         """
+        usual = Plan(plan.suite)
         for name in ("sampling", "delta_v", "jpeg"):
-            # A dataclass keeps the defaults of its fields as class attributes.
-            if getattr(plan, name) != getattr(Plan, name):
+            if getattr(plan, name) != getattr(usual, name):
                 raise UsageError(
                     f"{name} applies only to images that eyechart corrupts, but the images in "
                     f"{self.root} are used unchanged: omit it."
@@ -72,7 +72,7 @@ class Published:
                 raise unknown_name(f"corruption in {self.root}", str(name), self.corruptions)
         if not chosen:
             raise UsageError(f"{self.root} has no corruptions of the suite {plan.suite}.")
-        return replace(plan, suite=suite_of(chosen), corruptions=tuple(chosen))
+        return replace(plan, suite=suite_of(chosen), corruptions=tuple(chosen), sampling=None)
 
     def _of_suite(self, suite: str) -> Sequence[str]:
         """Return the corruption names of the suite or benchmark, or all names in this folder."""

@@ -211,7 +211,7 @@ def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
 def _plan_entry(
     images: ImageSet, entry: Entry, counts: IntArray, plan: Plan, first: int
 ) -> Samples:
-    if entry.at_levels and plan.sampling != UNIFORM:
+    if entry.at_levels:
         # Published levels: every image at each level, with the same random numbers.
         places = usable_images(images, plan)
         levels = LEVELS[:1] if entry.is_single else LEVELS
@@ -245,21 +245,24 @@ def pool_factor(entry: Entry, plan: Plan) -> int:
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
     """Return whether an entry's strengths are found by a search that makes visual change uniform.
 
-    Corruptions without a curve are excluded, such as geometric ones under rulers that cannot
-    measure them.
+    Corruptions with published levels are excluded, because they keep these levels, and corruptions
+    without a curve, such as geometric ones under rulers that cannot measure them.
     """
-    return entry is not None and plan.sampling == UNIFORM and not plan.why_no_curve(entry)
+    return _is_sampled(entry, plan, UNIFORM)
 
 
 def is_piloted(entry: Entry | None, plan: Plan) -> bool:
     """Return whether an entry's strengths are chosen by means of pilot samples.
 
-    Corruptions with published levels are excluded, because they keep these levels, and corruptions
-    without a curve, such as geometric ones under rulers that cannot measure them.
+    Excluded are the same corruptions as in `is_uniform`.
     """
+    return _is_sampled(entry, plan, PILOT)
+
+
+def _is_sampled(entry: Entry | None, plan: Plan, sampling: str) -> bool:
     return (
         entry is not None
-        and plan.sampling == PILOT
+        and plan.sampling == sampling
         and not plan.why_no_curve(entry)
         and not entry.at_levels
     )

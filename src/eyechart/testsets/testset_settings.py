@@ -24,9 +24,10 @@ SUITE, N_SAMPLES = "vcr", 50_000
 N_DRAWN = 2_000
 """Default number of samples per corruption of `eyechart testset make`; a run takes a minute."""
 
-SAMPLINGS = PAPER, UNIFORM, PILOT = "paper", "uniform", "pilot"
-"""How strengths are sampled: from the published domains, or such that Δv is uniform. Uniform Δv is
-achieved by a search per image or, approximately, by pilot samples.
+SAMPLINGS = LEVELS, PARAMETERS, PILOT, UNIFORM = "levels", "parameters", "pilot", "uniform"
+"""How strengths are sampled: at published severities, uniformly in the published domains of the
+parameters, or such that Δv is uniform, approximately by pilot samples or by a search per image.
+Suites with published severities have the first one only; the others are for all other suites.
 """
 
 MIN_PER_BIN = 20
@@ -68,14 +69,16 @@ class TestsetSettings:
 
     seed: Seed = 0
     sampling: Annotated[
-        str,
+        str | None,
         Option(
-            help=f"How strengths are sampled: {PAPER} (from published domains), {UNIFORM} (uniform"
-            f" visual change, by a search per image) or {PILOT} (uniform expected visual change).",
+            help=f"How strengths are sampled: {PARAMETERS} (uniform in the published domains),"
+            f" {PILOT} (uniform in expected visual change) or {UNIFORM} (uniform visual change, by"
+            f" a search per image); {PARAMETERS} if omitted. Suites with published severities have"
+            f" {LEVELS} only.",
             group="Corruptions",
             is_advanced=True,
         ),
-    ] = PAPER
+    ] = None
     delta_v: Annotated[
         tuple[float, float],
         Option(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -105,6 +105,8 @@ def retrain(
     first process runs the test; the others return None.
     """
     asked.check()
+    # Compared with published results, whose strengths are sampled like this.
+    asked = replace(asked, settings=asked.settings.at_published_strengths())
     model = load(asked.spec, half=False)
     trainable(model)
     test = asked.source.load(asked.settings.plan, progress)

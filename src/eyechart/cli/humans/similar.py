@@ -255,12 +255,12 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
     """Print the ranges of Δv in which the 83 % intervals of two human curves do not overlap."""
     from eyechart.curves.curve_settings import N_BOOTSTRAP
-    from eyechart.curves.estimator_registry import PAPER_ESTIMATOR
+    from eyechart.curves.estimator_registry import SPLINE
     from eyechart.scores.similar_pairs import bands_apart
 
     for metric in properties:
         one, two = (
-            reference.curve(name, metric, estimator=PAPER_ESTIMATOR, n_bootstrap=N_BOOTSTRAP)
+            reference.curve(name, metric, estimator=SPLINE, n_bootstrap=N_BOOTSTRAP)
             for name in (a, b)
         )
         assert one is not None and two is not None

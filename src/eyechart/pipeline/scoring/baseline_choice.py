@@ -22,7 +22,7 @@ from eyechart.results.image_sets import INSTEAD, holds
 from eyechart.scores.baseline_tables import Baseline, built_in, find_baseline, measured_baseline
 from eyechart.suites.suite import all_entries
 from eyechart.testsets.plan import CLEAN, Plan
-from eyechart.testsets.testset_settings import PAPER
+from eyechart.testsets.testset_settings import LEVELS, PARAMETERS
 
 if TYPE_CHECKING:
     from eyechart.pipeline.settings import OneModel
@@ -177,7 +177,9 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
         jpeg=plan.jpeg,
     )
     # A published error is a mean over all images at fixed strengths; other samples change it.
-    if not why and (has_testset or plan.sampling != PAPER or not _is_even(plan, images)):
+    if not why and (
+        has_testset or plan.sampling not in (LEVELS, PARAMETERS) or not _is_even(plan, images)
+    ):
         return (
             f"The table '{table.name}' is valid for the published strengths with every image used "
             f"equally often, but these samples differ: {INSTEAD}."
