@@ -88,9 +88,15 @@ def test_a_backup_is_private_equal_and_the_oldest_are_removed(run, folder, tmp_p
     assert "restored and compared" in done.out
     newest = sorted(out.iterdir())
     assert len(newest) == 2
-    assert {path.stat().st_mode & 0o777 for path in newest} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in newest} == {0o700}
+    files = [path for path in newest[-1].rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    # stimuli do not change, so that backups share them
+    stimuli = [len(list((backup / "stimuli").iterdir())) for backup in newest]
+    assert stimuli == [len(list(folder.stimuli.iterdir()))] * 2
+    assert {path.stat().st_nlink for path in (newest[-1] / "stimuli").iterdir()} == {2}
     with (
-        sqlite3.connect(newest[-1]) as copy,
+        sqlite3.connect(newest[-1] / "responses.sqlite") as copy,
         sqlite3.connect(folder.path / "responses.sqlite") as live,
     ):
         for table in ("response", "trial", "session"):

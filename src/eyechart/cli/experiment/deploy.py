@@ -1,4 +1,4 @@
-"""`eyechart experiment deploy` and `backup`: run a study on your server."""
+"""`eyechart experiment deploy`, `backup` and `restore`: run a study on your server."""
 
 from pathlib import Path
 from typing import Annotated
@@ -50,10 +50,54 @@ def backup(
     ],
     keep: Annotated[int, typer.Option(help="Number of backups to keep.", min=1)] = 14,
 ) -> None:
-    """Back up a study's database while it is in use, and check that it can be restored."""
+    """Back up a study while it is in use, and check that it can be restored."""
     need_experiment()
     from eyechart.experiment.deploy.study_backup import back_up
     from eyechart.experiment.storage.experiment_folder import open_study
 
     done = back_up(open_study(study), out, keep)
-    print(f"{done.file}: {done.n_responses:,} responses; restored and compared.")
+    print(
+        f"{done.folder}: {done.contents.n_responses:,} responses and"
+        f" {len(done.contents.stimuli):,} stimuli; restored and compared."
+    )
+
+
+@examples(
+    "eyechart experiment restore /var/backups/eyechart/study-20260401T120000000000Z",
+    "eyechart experiment restore backups/study-20260401T120000000000Z study",
+)
+def restore(
+    backup: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BACKUP", parser=folder_path, help="Backup, written by experiment backup."
+        ),
+    ],
+    study: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="STUDY",
+            parser=folder_path,
+            help="Study folder, which may be missing; where the study was if omitted.",
+        ),
+    ] = None,
+) -> None:
+    """Restore a study from a backup, after stopping its server."""
+    need_experiment()
+    from eyechart.experiment.deploy.study_restore import restore as put_back
+
+    done = put_back(backup, study)
+    contents = done.backup.contents
+    made = f"{contents.created_at:%Y-%m-%d %H:%M} UTC"
+    if done.command:
+        print(
+            f"{done.folder.path}: the files are restored; PostgreSQL has its own tools for the"
+            f" database of {made}: {done.command}"
+        )
+        print("Then start the server, which deletes participants who have withdrawn since.")
+        return
+    print(f"{done.folder.path}: {contents.n_responses:,} responses of {made} are restored.")
+    if done.n_withdrawn:
+        print(f"  Withdrawals applied again: {done.n_withdrawn:,}.")
+    if done.aside is not None:
+        print(f"  The former database is in {done.aside}; delete it when you do not need it.")

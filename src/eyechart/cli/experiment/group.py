@@ -1,6 +1,6 @@
 """`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
-from eyechart.cli.experiment.deploy import backup, deploy
+from eyechart.cli.experiment.deploy import backup, deploy, restore
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
 from eyechart.cli.experiment.payments import pay, payments, recruit, verify
@@ -16,6 +16,7 @@ app.command("preregister")(preregister)
 app.command("serve")(serve)
 app.command("deploy")(deploy)
 app.command("backup")(backup)
+app.command("restore")(restore)
 app.command("status")(status)
 app.command("export")(export)
 app.command("recruit")(recruit)

@@ -1,7 +1,8 @@
-"""Back up a study's database while it is in use, and check that the backup can be restored.
+"""Back up a study while it is in use, and check that the backup can be restored.
 
-Both databases give one consistent snapshot. Every table is read in the snapshot and again in the
-restored copy; the digests must agree.
+A backup is a folder with all that another machine needs: the database, the study's files, and its
+stimuli. Both databases give one consistent snapshot. Every table is read in the snapshot and again
+in the restored copy; the digests must agree. `study_restore` puts a backup back.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +21,32 @@ from sqlalchemy import URL, Connection, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from eyechart.core.errors import UsageError
+from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.locks import lock_file
+from eyechart.experiment.export.preregistration import FILE as PREREGISTRATION
+from eyechart.experiment.payments.ledger import FILE as LEDGER
 from eyechart.experiment.storage.database_tables import Base
-from eyechart.experiment.storage.experiment_folder import StudyFolder
+from eyechart.experiment.storage.experiment_folder import (
+    CONFIG,
+    DATABASE,
+    PLAN,
+    RESPONSES,
+    ROBOTS,
+    SECRET,
+    STIMULI,
+    StudyFolder,
+    image_path,
+    read_pixels,
+    write_private,
+)
+from eyechart.experiment.storage.withdrawal import log_path
+
+MOMENT = "????????T*Z"
+"""Pattern of the time in the name of a backup.
+
+Eight characters before the T: a study named "pilot" must not remove those of "pilot-2".
+"""
 
 PROGRAMS = ("pg_dump", "pg_restore")
 TIMEOUT_S = 1800
@@ -32,17 +56,45 @@ Digests = Mapping[str, tuple[int, str]]
 """Number of rows and digest of their contents, by table."""
 
 
+FILES = (
+    CONFIG, SECRET, PLAN, ROBOTS, PREREGISTRATION, LEDGER,
+)  # fmt: skip
+"""Files of a study's folder that a backup contains if they exist."""
+
+CONTENTS = "backup.json"
+DUMP = "responses.pgdump"
+
+
+class BackupContents(Record):
+    """What a backup contains; written last, so that a backup with this file is complete."""
+
+    study: str
+    """Folder of the study, where `experiment restore` puts it unless told otherwise."""
+
+    database: str
+    """File name of the database."""
+
+    files: dict[str, str]
+    """SHA-256 of each file, by name."""
+
+    stimuli: tuple[str, ...]
+    """SHA-256 of each stimulus's pixels, which is the name of its file."""
+
+    created_at: datetime
+    n_responses: int
+
+
 @dataclass(frozen=True)
 class StudyBackup:
-    """A backup whose restored copy equals the snapshot: its file, and its tables' contents."""
+    """A backup whose restored copy equals the snapshot: its folder, and its database."""
 
-    file: Path
-    digests: Digests
+    folder: Path
+    contents: BackupContents
 
     @property
-    def n_responses(self) -> int:
-        """Number of responses in the backup."""
-        return self.digests["response"][0]
+    def file(self) -> Path:
+        """The file of the database."""
+        return self.folder / self.contents.database
 
 
 def back_up(folder: StudyFolder, out: Path, keep: int = 14) -> StudyBackup:
@@ -58,32 +110,97 @@ def back_up(folder: StudyFolder, out: Path, keep: int = 14) -> StudyBackup:
     """
     if keep < 1:
         raise UsageError(f"keep must be at least 1, got {keep}.")
+    name = folder.config.name
     try:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with lock_file(out / name):
+            # Left by a backup that was killed.
+            for leftover in out.glob(f".{name}-{MOMENT}"):
+                shutil.rmtree(leftover)
+            earlier = sorted(out.glob(f"{name}-{MOMENT}"))
+            now = datetime.now(UTC)
+            # UTC and fixed width: names sort by time, also when daylight saving time ends.
+            target = out / f"{name}-{now:%Y%m%dT%H%M%S%fZ}"
+            # Checked before the folder gets its name, so that a bad backup never pushes out a good
+            # one.
+            temporary = out / f".{target.name}"
+            temporary.mkdir(mode=0o700)
+            try:
+                contents = _write(folder, temporary, earlier[-1] if earlier else None, now)
+                temporary.rename(target)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+            for old in [*earlier, target][:-keep]:
+                shutil.rmtree(old)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror}.") from None
+    return StudyBackup(target, contents)
+
+
+def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime) -> BackupContents:
+    """Write a backup into an empty folder, checked; return its contents."""
     url = make_url(folder.database_url)
     is_sqlite = url.get_backend_name() == "sqlite"
-    # UTC and fixed width: names sort by time, also when daylight saving time ends.
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-    ending = "sqlite" if is_sqlite else "pgdump"
-    target = out / f"{folder.config.name}-{moment}.{ending}"
+    database = out / (RESPONSES if is_sqlite else DUMP)
+    # Private before the first byte is written: a backup may hold platform ids.
+    database.touch(mode=0o600)
+    snapshot = _copy_sqlite(url, database) if is_sqlite else _dump(url, database)
+    restored = _sqlite_digests(database) if is_sqlite else _restored(url, database)
+    wrong = [name for name in TABLES if snapshot[name] != restored[name]]
+    if wrong:
+        raise UsageError(
+            f"The backup differs from the database in the table {wrong[0]}: nothing was kept;"
+            " check the disk and try again."
+        )
+    # After the database: a payment or a withdrawal in between is recorded too often, not too
+    # rarely.
+    sources = [folder.path / name for name in FILES]
+    # An SQLite file belongs into the folder that is restored, wherever it was.
+    sources += [log_path(folder)] if is_sqlite else [log_path(folder), folder.path / DATABASE]
+    for source in sources:
+        if source.exists():
+            copy_private(source, out / source.name)
+    stimuli = tuple(sorted(path.stem for path in folder.stimuli.glob("*.png")))
+    (out / STIMULI).mkdir(mode=0o700)
+    for digest in stimuli:
+        _add_stimulus(folder, digest, image_path(out, digest), previous)
+    contents = BackupContents(
+        study=str(folder.path.resolve()),
+        database=database.name,
+        files={path.name: file_digest(path) for path in sorted(out.iterdir()) if path.is_file()},
+        stimuli=stimuli,
+        created_at=now,
+        n_responses=snapshot["response"][0],
+    )
+    write_private(out / CONTENTS, contents.model_dump_json(indent=1) + "\n")
+    return contents
+
+
+def _add_stimulus(folder: StudyFolder, digest: str, target: Path, previous: Path | None) -> None:
+    """Link a stimulus from the previous backup, or copy it from the study and check the copy."""
+    if previous is not None:
+        # Stimuli never change, so that all backups can share one copy.
+        with suppress(OSError):
+            os.link(image_path(previous, digest), target)
+            return
+    copy_private(folder.image_path(digest), target)
+    read_pixels(target, digest, folder.config.side)
+
+
+def copy_private(source: Path, target: Path) -> None:
+    """Copy a file; only its owner can read the copy, which is on disk before this returns."""
     with atomic_file(target) as temporary:
-        # Private before the first byte is written: a backup may hold platform ids.
-        temporary.touch(mode=0o600)
-        snapshot = _copy_sqlite(url, temporary) if is_sqlite else _dump(url, temporary)
-        restored = _sqlite_digests(temporary) if is_sqlite else _restored(url, temporary)
-        # Checked before the file gets its name, so that a bad backup never pushes out a good one.
-        wrong = [name for name in TABLES if snapshot[name] != restored[name]]
-        if wrong:
-            raise UsageError(
-                f"The backup differs from the database in the table {wrong[0]}: nothing was kept;"
-                " check the disk and try again."
-            )
-    # Eight characters before the T: a study named "pilot" must not remove those of "pilot-2".
-    for old in sorted(out.glob(f"{folder.config.name}-????????T*Z.{ending}"))[:-keep]:
-        old.unlink()
-    return StudyBackup(target, snapshot)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as copy, source.open("rb") as original:
+            shutil.copyfileobj(original, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _copy_sqlite(url: URL, target: Path) -> Digests:
