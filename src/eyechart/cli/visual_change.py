@@ -10,6 +10,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import USAGE, Stop
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.visual_change.measure_settings import MeasureSettings
@@ -158,7 +159,7 @@ def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[I
         if map_to.is_file():
             raise UsageError(f"Cannot write into {map_to}: it is a file, not a folder.")
         for source in (files.clean, files.corrupted):
-            if map_to.resolve().is_relative_to(source.resolve()):
+            if resolved_path(map_to).is_relative_to(resolved_path(source)):
                 raise UsageError(f"--map must be outside {source}: maps would be read as images.")
         maps = {pair: map_to / f"{pair.name}.png" for pair in pairs}
     else:
@@ -166,7 +167,10 @@ def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[I
         if map_to.suffix.lower() != ".png":
             raise UsageError(f"--map must end in .png, got '{map_to.suffix}'.")
     for target in maps.values():
-        is_source = target.resolve() in (files.clean.resolve(), files.corrupted.resolve())
+        is_source = resolved_path(target) in (
+            resolved_path(files.clean),
+            resolved_path(files.corrupted),
+        )
         if target.exists() and (is_source or read_note(target) != MAP_NOTE):
             raise UsageError(f"{target} already exists and is not a map: choose another --map.")
     return maps

@@ -3,9 +3,11 @@
 Each check returns the value in the type that the code works with, or raises a UsageError.
 """
 
+import errno
 import math
 import operator
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,41 @@ from typing import Any
 from eyechart.core.errors import UsageError
 
 FilePath = str | os.PathLike[str]
+
+SPECIAL_FILES = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class NotRegularFile(UsageError, OSError):
+    """The error for a file that is not read: opening a named pipe would wait for a writer.
+
+    Functions that name unreadable files catch it as an OSError.
+    """
+
+    def __init__(self, path: Path, kind: str) -> None:
+        OSError.__init__(
+            self, errno.EINVAL, f"it must be a regular file, but it is {kind}", str(path)
+        )
+
+    def __str__(self) -> str:
+        return f"Cannot read {self.filename}: {self.strerror}."
+
+
+def regular_file(path: Path) -> Path:
+    """Return the path of a file that is about to be opened for reading.
+
+    Raises:
+        NotRegularFile: it is a named pipe, a socket or a device.
+        OSError: there is no such file.
+    """
+    kind = SPECIAL_FILES.get(stat.S_IFMT(path.stat().st_mode))
+    if kind is not None:
+        raise NotRegularFile(path, kind)
+    return path
 
 
 def as_number(value: object, name: str) -> float:
@@ -125,6 +162,12 @@ def as_paths(values: object, name: str) -> list[FilePath]:
     """Return a single name or path, or a list of them, as a list."""
     paths = [values] if isinstance(values, str | os.PathLike) else as_list(values, name)
     return [as_path(path, f"Each of {name}") for path in paths]
+
+
+def resolved_path(path: Path) -> Path:
+    """Return the absolute path without links; links that end nowhere or in themselves stay."""
+    # unlike Path.resolve, which raises a RuntimeError for a link to itself
+    return Path(os.path.realpath(path))
 
 
 def as_folder(value: object, name: str) -> Path:

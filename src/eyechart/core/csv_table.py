@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
 
@@ -150,7 +151,7 @@ def column_names(path: Path) -> set[str]:
 def read_text(path: Path) -> str:
     """Return the text of a file, decompressed if it is gzip; raise a UsageError if unreadable."""
     try:
-        content = path.read_bytes()
+        content = regular_file(path).read_bytes()
         # the magic number of gzip: after a download the suffix of the name is not reliable
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
@@ -174,7 +175,7 @@ def packaged_rows(package: str, *path: str) -> list[dict[str, str]]:
 def read_cells(path: Path, content: str) -> list[list[str]]:
     """Return the stripped cells of all non-empty rows; `content` names the table in errors."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with regular_file(path).open(newline="", encoding="utf-8-sig") as file:
             rows = [[cell.strip() for cell in row] for row in csv.reader(file, Dialect)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a CSV file in UTF-8"

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, get_args
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, fields_of
 from eyechart.core.registry import one_of, unknown_name
@@ -271,7 +272,7 @@ def read_config(path: Path) -> StudyConfig:
     from eyechart.core.yaml_text import parse_yaml
 
     try:
-        settings = parse_yaml(path.read_text(encoding="utf-8"))
+        settings = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(
             f"{path.parent} is not a study: create one with eyechart experiment new."

@@ -10,7 +10,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from eyechart.core.arguments import as_list, as_path, as_text, as_texts, as_within, brief
+from eyechart.core.arguments import (
+    as_list,
+    as_path,
+    as_text,
+    as_texts,
+    as_within,
+    brief,
+    regular_file,
+)
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.registry import one_of, unknown_name
@@ -111,7 +119,7 @@ def load_rules(rules: object) -> Rules:
         return _Reader("", {}).rules(rules)
     path = Path(as_path(rules, "rules", "the path of a file or a list of rules"))
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"Cannot read {rules}: {error.strerror or error}.") from None
     except ValueError:

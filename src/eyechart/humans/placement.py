@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
@@ -183,7 +184,7 @@ def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], in
 
 def write_placements(path: Path, placements: dict[str, Placement], count: int) -> None:
     """Write the table of quantiles atomically; only a placement file is overwritten."""
-    if path.exists() and not path.read_bytes().startswith(FIRST.encode()):
+    if path.exists() and not regular_file(path).read_bytes().startswith(FIRST.encode()):
         raise UsageError(f"{path} already exists and is not a placement file: choose another file.")
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         file.write(f"{FIRST}\n{ABOUT.format(count=count)}")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from eyechart.core.arguments import resolved_path
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -371,7 +372,7 @@ def find_reference(name_or_path: str, clean_rule: str | None = None) -> Referenc
 
 def study_name(folder: Path) -> str:
     """Return a study's name, given the study's folder or the folder of its export."""
-    resolved = folder.resolve()
+    resolved = resolved_path(folder)
     return resolved.parent.name if resolved.name == EXPORT else resolved.name
 
 

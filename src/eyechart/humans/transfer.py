@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.yaml_text import parse_yaml
@@ -200,7 +201,7 @@ def check_replaceable(path: Path) -> None:
 def read_classes(path: Path) -> SimilarClasses:
     """Return the classes in a file; raise a UsageError if it is invalid."""
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
+        content = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except ValueError as error:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.images.image_list import ImageListing, ListedImage
 from eyechart.images.label_values import dataset_classes, label_texts
@@ -44,7 +45,7 @@ def list_array_file(path: Path) -> ImageListing:
             beside = path.with_name(LABELS)
             labels = _mapped(beside) if beside.exists() and path.name != LABELS else None
             return _list(_mapped(path), labels, str(path))
-        with zipfile.ZipFile(path) as file:
+        with zipfile.ZipFile(regular_file(path)) as file:
             arrays = {
                 name.removesuffix(".npy"): _extracted(file, name) for name in _keys(file, path)
             }
@@ -66,7 +67,7 @@ def list_array_file(path: Path) -> ImageListing:
 
 def _mapped(path: Path) -> NDArray[Any]:
     # Not pickled objects, since unpickling can run code.
-    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    array: NDArray[Any] = np.load(regular_file(path), mmap_mode="r", allow_pickle=False)
     return array
 
 

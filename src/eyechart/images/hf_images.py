@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
@@ -142,7 +143,7 @@ def _read(dataset: Untyped, column: str, lock: threading.Lock, source: str, posi
     if encoded is not None:
         return encoded
     try:
-        return Path(stored["path"]).read_bytes()
+        return regular_file(Path(stored["path"])).read_bytes()
     except OSError as error:
         raise UsageError(f"Cannot read {stored['path']}: {error.strerror}.") from None
 

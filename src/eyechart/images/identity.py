@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import brief, regular_file
 from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64, philox4x32
@@ -18,7 +18,7 @@ from eyechart.core.randomness import hash64, philox4x32
 
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's bytes in hexadecimal, which identifies an image file."""
-    with path.open("rb") as file:
+    with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

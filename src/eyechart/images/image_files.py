@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
+from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
 
@@ -129,7 +130,7 @@ def _split_by_format(
 
 def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -> list[Path]:
     """Return the files with these suffixes, sorted, except hidden files and the output folder."""
-    skipped = None if leave_out is None else leave_out.resolve()
+    skipped = None if leave_out is None else resolved_path(leave_out)
 
     def reject(error: OSError) -> None:
         raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.")
@@ -139,7 +140,7 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
         current = Path(parent)
         if skipped is not None:
             # Assigning in place prunes the walk: os.walk does not descend into removed folders.
-            folders[:] = [name for name in folders if (current / name).resolve() != skipped]
+            folders[:] = [name for name in folders if resolved_path(current / name) != skipped]
         paths += [
             current / name
             for name in names
@@ -208,7 +209,7 @@ def read_image(path: Path, window: Window | None = None) -> Image.Image:
 def decode_image(file: Path | BinaryIO, name: object, window: Window | None = None) -> Image.Image:
     """Return the image in an open file or at a path; messages call it `name`."""
     try:
-        with Image.open(file) as image:
+        with _open(file) as image:
             # Decode everything here: a truncated file is only noticed while decoding. The decoded
             # pixels outlive the file handle.
             image.load()
@@ -229,13 +230,17 @@ def decode_image(file: Path | BinaryIO, name: object, window: Window | None = No
         raise UsageError(f"{name} is damaged or truncated: {reason}.") from None
 
 
+def _open(file: Path | BinaryIO) -> Image.Image:
+    return Image.open(regular_file(file) if isinstance(file, Path) else file)
+
+
 def image_size(file: Path | BinaryIO) -> tuple[int, int] | None:
     """Return the height and width of an image file in px, or None if it cannot be read.
 
     Nothing is decoded. If the file's metadata rotates the image, height and width may be swapped.
     """
     try:
-        with Image.open(file) as image:
+        with _open(file) as image:
             return image.height, image.width
     except UNREADABLE:
         return None
@@ -309,7 +314,7 @@ def write_image(
 def read_note(path: Path) -> str | None:
     """Return the note that `write_image` stored in an image file, or None if there is none."""
     try:
-        with Image.open(path) as image:
+        with _open(path) as image:
             text = image.info.get(NOTE)
             comment = image.info.get("comment", b"")
     except UNREADABLE:
@@ -330,7 +335,7 @@ def is_damaged(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        with Image.open(path) as image:
+        with _open(path) as image:
             end = ENDS.get(image.format or "", b"")
         with path.open("rb") as file:
             # For formats without a known end marker, no bytes are read or compared.

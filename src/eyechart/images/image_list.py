@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from PIL import Image
 from torch import Tensor
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -85,7 +86,7 @@ class ListedImage:
         if self.content is not None:
             return self.content()
         try:
-            return self.path.read_bytes()
+            return regular_file(self.path).read_bytes()
         except OSError as error:
             raise UsageError(f"Cannot read {self.path}: {error.strerror}.") from None
 
@@ -237,7 +238,7 @@ def _read_manifest(source: Path) -> list[CsvRow]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(source).to_pylist()
+        table = pq.read_table(regular_file(source)).to_pylist()
     except OSError as error:
         reason = error.strerror or "not a Parquet file"
         raise UsageError(f"Cannot read {source}: {reason}.") from None

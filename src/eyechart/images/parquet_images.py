@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.remote_files import DataFile, as_shown
 from eyechart.images.image_list import (
@@ -139,7 +140,7 @@ def open_parquet(file: DataFile) -> "pq.ParquetFile":
 
     with _reading(file):
         # pyarrow closes the files that it has opened itself
-        opened = file if isinstance(file, Path) else file.open()
+        opened = regular_file(file) if isinstance(file, Path) else file.open()
         return pq.ParquetFile(opened, pre_buffer=False, buffer_size=BUFFER)
 
 

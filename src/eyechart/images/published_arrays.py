@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.images.image_list import ListedImage
 from eyechart.images.published_source import SEVERITIES, Readings
@@ -154,7 +155,7 @@ def _labels(path: Path, rows: int) -> list[int]:
 def _named(path: Path, numbers: Sequence[int]) -> list[str]:
     """Return the name of each class number from a file; without a file, the number as text."""
     try:
-        names = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        names = regular_file(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:
         return [str(number) for number in numbers]
     except (OSError, UnicodeDecodeError) as error:
@@ -190,7 +191,7 @@ def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
 def _open(path: Path) -> NDArray[np.generic]:
     try:
         # Published files come from the network: allow_pickle=False, as unpickling can run code.
-        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+        return np.load(regular_file(path), mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, EOFError, SyntaxError, TypeError) as error:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.images.image_files import IMAGE_SUFFIXES, READERS, read_image
@@ -102,7 +103,7 @@ def find_folders(
     unknown: list[str] = []
     for folder in _folders(root):
         for candidate in _folders(folder) if folder.name in GROUPS else [folder]:
-            if leave_out is not None and candidate.resolve() == leave_out.resolve():
+            if leave_out is not None and resolved_path(candidate) == resolved_path(leave_out):
                 continue
             kind = corruptions if candidate.name in known else trees
             if candidate.name in known or _is_tree(candidate):
@@ -152,10 +153,17 @@ def _folders(folder: Path) -> list[Path]:
     """Return the subfolders of a folder, sorted, without hidden ones."""
     try:
         with os.scandir(folder) as entries:
-            names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
+            names = [e.name for e in entries if _is_folder(e) and not e.name.startswith(".")]
     except OSError as error:
         raise UsageError(f"Cannot read the folder {folder}: {error.strerror}.") from None
     return [folder / name for name in sorted(names)]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def list_published(
@@ -206,7 +214,7 @@ def _classes(folder: Path) -> Names:
     classes: Names = {}
     try:
         with os.scandir(folder) as entries:
-            names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
+            names = [e.name for e in entries if _is_folder(e) and not e.name.startswith(".")]
         for name in names:
             with os.scandir(os.path.join(folder, name)) as files:
                 classes[name] = sorted(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
@@ -89,7 +90,7 @@ def read_card(path: Path) -> Card:
 
 def _read(path: Path) -> dict[object, object]:
     try:
-        data = parse_yaml(path.read_text(encoding="utf-8"))
+        data = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except ValueError as error:

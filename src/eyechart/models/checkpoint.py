@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import write_torch
 from eyechart.core.storage.run_folder import Settings
@@ -78,7 +79,9 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
         with warnings.catch_warnings():
             # torch warns about bare pickles; the error below covers that.
             warnings.simplefilter("ignore")
-            held = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+            held = torch.load(
+                regular_file(path), map_location="cpu", weights_only=True, mmap=mapped
+            )
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
     except Exception:

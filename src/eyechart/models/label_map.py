@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.labels.categories import CLASSES
 from eyechart.labels.imagenet import class_index
@@ -123,7 +124,7 @@ def _class_of(entry: str) -> int | None:
 
 def _entries(path: Path) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = regular_file(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except UnicodeDecodeError:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import LoadBase, checkpoint_of, is_checkpoint, model_of
 from eyechart.models.model import Forward, Model, in_one_line, is_out_of_memory, prepared
@@ -62,7 +63,7 @@ def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
 def read_model(path: Path) -> bytes:
     """Return the bytes of a model's file."""
     try:
-        return path.read_bytes()
+        return regular_file(path).read_bytes()
     except OSError as error:
         raise UsageError(f"Cannot read the model {path}: {error.strerror}.") from None
 
@@ -70,7 +71,7 @@ def read_model(path: Path) -> bytes:
 def _kind(path: Path) -> str:
     """Return "script", "exported" or "pickle" based on the file's contents, since suffixes vary."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(regular_file(path)) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile:
         names = []
@@ -80,7 +81,7 @@ def _kind(path: Path) -> str:
         return "exported"
     if "constants.pkl" in last and any("/code/" in name for name in names):
         return "script"
-    with path.open("rb") as file:
+    with regular_file(path).open("rb") as file:
         # Files from old versions of torch.save, before zip archives, start with this pickle opcode.
         if "data.pkl" in last or file.read(1) == b"\x80":
             return "pickle"
@@ -95,7 +96,7 @@ def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -
         # torch warns about bare pickles; the error below covers that.
         warnings.simplefilter("ignore")
         try:
-            held = torch.load(path, map_location="cpu", weights_only=True)
+            held = torch.load(regular_file(path), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:
             if not request.trust:
                 raise _distrust(path) from None
@@ -114,7 +115,7 @@ def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -
 
 def _load_trusted(path: Path) -> object:
     try:
-        return torch.load(path, map_location="cpu", weights_only=False)
+        return torch.load(regular_file(path), map_location="cpu", weights_only=False)
     except (AttributeError, ModuleNotFoundError) as error:
         raise UsageError(
             f"{path} needs the code of its class ({in_one_line(error)}): save TorchScript or an"
@@ -165,7 +166,7 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
 
 def _read_program(path: Path, trust: bool) -> ExportedProgram:
     if not trust:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(regular_file(path)) as archive:
             names = archive.namelist()
         # These parts are loaded without the protection of weights_only.
         if any(n.rsplit("/", 1)[-1].startswith(RUNS_CODE) or "/aotinductor/" in n for n in names):

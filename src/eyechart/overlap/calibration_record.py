@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import write_cells
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
@@ -138,7 +139,7 @@ def _stand_in(entry: Entry) -> str:
 
 def _read(path: Path) -> CalibrationContent:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
         content = json.loads(text)
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise ValueError("another schema")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from eyechart.core.arguments import resolved_path
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, NoProgress, Progress, counted_to, no_advance
@@ -77,7 +78,7 @@ def run_study(
     for name in devices:
         find_device(name)
     for folder in (sources.images, sources.train_images):
-        if folder is not None and out.exists() and out.resolve() == folder.resolve():
+        if folder is not None and out.exists() and resolved_path(out) == resolved_path(folder):
             raise UsageError(f"{out} contains the images: choose another --out.")
     train_data, test_data = _load(sources, progress)
     trainer = Trainer(study, train_data, find_device(devices[0]), out)

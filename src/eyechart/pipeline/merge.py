@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from eyechart.core.arguments import as_folder
+from eyechart.core.arguments import as_folder, resolved_path
 from eyechart.core.arrays import IntArray
 from eyechart.core.energy import find_meters
 from eyechart.core.errors import UsageError
@@ -79,7 +79,7 @@ def merge_shards(out: Path, progress: Progress = NO_PROGRESS) -> Finished:
 def _merge(out: Path, session: Session, progress: Progress) -> Finished:
     records = read_shards(out)
     # Settings of the shards are read in the folder in which they were typed.
-    out = out.resolve()
+    out = resolved_path(out)
     _check_same_run(out, records)
     first = next(iter(records.values()))
     with _in_folder(Path(first.working_folder)):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.image_list import ListedImage
@@ -90,7 +91,7 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
 
 def _read(path: Path) -> Mapping[bytes, object]:
     try:
-        content = read_pickle(path.read_bytes())
+        content = read_pickle(regular_file(path).read_bytes())
     except OSError as error:
         raise UsageError(
             f"Cannot read {path}: {error.strerror}; pass the folder of the Python version of"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -59,7 +60,7 @@ def read_names(entries: Sequence[str]) -> list[str]:
 
 def _names_in(path: Path) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"{path} must be a text file with names of subclasses.") from None
     names = re.sub(r"#.*", "", text).replace(",", " ").split()

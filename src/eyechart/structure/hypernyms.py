@@ -10,6 +10,7 @@ from pathlib import Path
 
 import networkx as nx
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 
 ID = re.compile(r"n[0-9]{8}")
@@ -65,7 +66,7 @@ def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file; raise a UsageError if it cannot be read."""
     try:
         # utf-8-sig: editors on Windows may add a byte order mark.
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return regular_file(path).read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except UnicodeDecodeError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.registry import unknown_name
@@ -329,5 +330,9 @@ class SuperclassSettings:
         # Evaluated only for the errors that it raises.
         _ = self.accuracies
         for path in (self.images, self.seen_images):
-            if path is not None and self.out.exists() and self.out.resolve() == path.resolve():
+            if (
+                path is not None
+                and self.out.exists()
+                and resolved_path(self.out) == resolved_path(path)
+            ):
                 raise UsageError(f"{self.out} contains the images: choose another --out.")

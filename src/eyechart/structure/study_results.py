@@ -10,6 +10,7 @@ from typing import Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record, first_problem
 from eyechart.core.storage.files import atomic_file
@@ -190,7 +191,7 @@ def read_superclass_results(folder: Path) -> SuperclassResults:
 def _read(record: type[StudyResults], folder: Path) -> StudyResults:
     path = folder / RESULTS
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
         version = _version_of(text)
         if version == SCHEMA:
             return record.model_validate_json(text)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.storage.files import atomic_file, remove_leftovers
@@ -246,7 +247,7 @@ def _rows(images: torch.Tensor) -> NDArray[np.uint8]:
 def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
     """Return whether the file contains a uint8 array of this shape."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(regular_file(path), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return False
     return bool(array.shape == shape and array.dtype == np.uint8)

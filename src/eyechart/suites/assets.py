@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import write_torch
 from eyechart.corruptions.declaration import Assets
@@ -106,7 +107,7 @@ def read_styles(path: Path) -> Styles:
 def _read(path: Path, changed: int) -> Styles:
     try:
         # weights_only: a pickle from elsewhere must not run code
-        held = torch.load(path, map_location="cpu", weights_only=True)
+        held = torch.load(regular_file(path), map_location="cpu", weights_only=True)
         if held[MARK] != VERSION:
             raise ValueError
         network = StyleTransfer(held["channels"])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import check_seed, hash64
@@ -126,7 +127,7 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
 
     Results are corrupted again only if the user names them or their folder.
     """
-    if any(path.is_dir() and path.resolve() == out.resolve() for path in images):
+    if any(path.is_dir() and resolved_path(path) == resolved_path(out) for path in images):
         raise UsageError(f"{out} contains the input images: choose another folder for --out.")
     kept: list[ImageFile] = []
     left_out: dict[Path, int] = {}
@@ -160,15 +161,15 @@ def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Jo
     for image in images:
         target = out / image.relative.with_suffix(SUFFIX_OF[format])
         other = jobs.setdefault(target, Job(image.path, target))
-        if other.source.resolve() != image.path.resolve():
+        if resolved_path(other.source) != resolved_path(image.path):
             raise UsageError(
                 f"{other.source} and {image.path} would both be written to {target}: give their "
                 "common folder, rename one, or use two folders for --out."
             )
     # resolved, because several links may point to the same file
-    sources = {job.source.resolve() for job in jobs.values()}
+    sources = {resolved_path(job.source) for job in jobs.values()}
     for target in jobs:
-        if target.resolve() in sources:
+        if resolved_path(target) in sources:
             raise UsageError(f"{target} would be overwritten: choose another folder for --out.")
     return list(jobs.values())
 
@@ -301,7 +302,7 @@ class _FolderRecord:
 
 def _read_record(path: Path, instead: str) -> _FolderRecord:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(regular_file(path).read_text(encoding="utf-8"))
         settings = content["settings"]
         if isinstance(settings, dict):
             versions = settings.get("corruption_versions", {})

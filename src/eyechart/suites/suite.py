@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from eyechart.core.arguments import as_path, as_text, brief
+from eyechart.core.arguments import as_path, as_text, brief, regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
@@ -178,7 +178,7 @@ def _read(name: str) -> Suite:
             raise UsageError(f"{path} is not a suite: a custom suite is a file that ends in .yaml.")
         raise unknown_name("suite", name, PUBLISHED)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"Cannot read the suite {path}: {error.strerror}.") from None
     except UnicodeDecodeError:

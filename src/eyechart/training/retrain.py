@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
@@ -185,7 +186,7 @@ def start_of(model: Model, spec: str) -> Start:
     """
     held, base = _checkpoint_at(spec), spec
     if held is None and Path(spec).is_file():
-        base = str(Path(spec).resolve())  # so that it is found from any working directory
+        base = str(resolved_path(Path(spec)))  # so that it is found from any working directory
     try:
         module = deepcopy(trainable(model))
     except UsageError:

@@ -8,6 +8,7 @@ from pathlib import Path
 from PIL import Image
 from torch import Tensor
 
+from eyechart.core.arguments import resolved_path
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import file_digest
@@ -69,7 +70,7 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
         raise UsageError("Give two images or two folders, not one image and one folder.")
     if not clean.is_dir():
         return [ImagePair(corrupted.stem, clean, corrupted)], []
-    if clean.resolve() == corrupted.resolve():
+    if resolved_path(clean) == resolved_path(corrupted):
         raise UsageError(f"{clean} is given twice: give the clean and the corrupted folder.")
     # one folder may be inside the other
     before = _by_name(find_image_files([clean], leave_out=corrupted))

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TextIO
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.version import __version__
@@ -122,7 +123,7 @@ def _opened_after(path: Path, kept: bytes) -> TextIO:
 
 
 def _whole_lines(path: Path) -> bytes:
-    content = path.read_bytes()
+    content = regular_file(path).read_bytes()
     return content[: content.rfind(b"\n") + 1]
 
 

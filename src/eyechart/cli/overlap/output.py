@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.paths import check_file_to_write
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
@@ -73,7 +74,7 @@ def check_table(path: Path | None, source: Path | None) -> None:
     if not path.exists():
         return
     # any file may be at this path, also one that is not text
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with regular_file(path).open(encoding="utf-8", errors="replace") as file:
         ours = file.readline().startswith(OURS)
     if (source is not None and path.samefile(source)) or not ours:
         raise UsageError(
@@ -92,7 +93,7 @@ def check_latex(path: Path | None) -> None:
         raise UsageError(f"--latex must end in .tex, got '{path.name}': give another name.")
     if not path.exists():
         return
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with regular_file(path).open(encoding="utf-8", errors="replace") as file:
         is_ours = file.readline().startswith(MADE_BY)
     if not is_ours:
         raise UsageError(

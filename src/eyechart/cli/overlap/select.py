@@ -11,6 +11,7 @@ from eyechart.cli.overlap.output import FigureFile, check_figure_file, check_tab
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MatrixSettings
@@ -99,7 +100,9 @@ class SelectSettings:
             raise UsageError(
                 "--out and --marked write the selection for one threshold: give --threshold."
             )
-        if out is not None and any(Path(name).resolve() == out.resolve() for name in self.suites):
+        if out is not None and any(
+            resolved_path(Path(name)) == resolved_path(out) for name in self.suites
+        ):
             raise UsageError(
                 f"--out would overwrite {out}, which --suite reads: choose another file."
             )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import shard_done, stopped
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.structure.structure_settings import (
     HOLDOUT_RECIPE,
@@ -153,7 +154,7 @@ def _load(
     from eyechart.structure.holdout_images import load_holdout_images
 
     folder = images.parent if images.is_file() else images
-    if out.exists() and out.resolve() == folder.resolve():
+    if out.exists() and resolved_path(out) == resolved_path(folder):
         raise UsageError(f"{out} contains the images: choose another --out.")
     return load_holdout_images(images, kind, stimulus, progress, out)
 

@@ -8,6 +8,7 @@ import typer
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.paths import folder, folder_or_file
 from eyechart.cli.shared.stop import Stop
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def build(
     if source is not None and not source.is_dir():
         raise UsageError(f"No such folder: {source}.")
     # "." and ".." have no name
-    named = out if out.name not in ("", "..") else out.resolve()
+    named = out if out.name not in ("", "..") else resolved_path(out)
     packages = source or named.parent / f"{named.name}.npm"
     if source is None:
         print(f"Packages are downloaded with npm into {packages}.")

@@ -6,6 +6,7 @@ from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import Stop
+from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.pipeline.settings import LoadingSettings
 from eyechart.training.recipe import StyleRecipe
@@ -71,4 +72,4 @@ def style_transfer(
         # only once the result is written, so that an interrupt in between loses nothing
         out.with_suffix(".state").unlink(missing_ok=True)
     print(f"Written: {out}, with {len(styles):,} styles.")
-    print(f"To use it: export {VARIABLE}={out.resolve()}")
+    print(f"To use it: export {VARIABLE}={resolved_path(out)}")

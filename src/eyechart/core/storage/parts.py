@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.storage.files import atomic_file, remove_leftovers
@@ -179,7 +180,7 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Return a table read from a Parquet file; raise a UsageError if it cannot be read."""
     try:
         # an open file, since resolving a path's file system takes longer than reading a small part
-        with pa.OSFile(os.fspath(path)) as source, pq.ParquetFile(source) as file:
+        with pa.OSFile(os.fspath(regular_file(path))) as source, pq.ParquetFile(source) as file:
             missing = set(columns or ()) - set(file.schema_arrow.names)
             if missing:
                 raise UsageError(f"{path} has no column {missing.pop()}: it is a different table.")
@@ -210,9 +211,11 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 def read_header(path: Path) -> Mapping[str, str]:
     """Return the key-value metadata of a Parquet file."""
     try:
-        stored = pq.read_metadata(path).metadata or {}
+        stored = pq.read_metadata(regular_file(path)).metadata or {}
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
+    except UsageError:
+        raise
     except (OSError, pa.ArrowException):
         raise UsageError(f"{path} is not a Parquet file, or is damaged.") from None
     return {key.decode(): value.decode() for key, value in stored.items() if key != b"ARROW:schema"}

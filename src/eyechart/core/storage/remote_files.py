@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 
 # two letters or more: "C:/" is a path on Windows
@@ -93,14 +94,14 @@ DataFile = Path | RemoteFile
 
 def open_file(file: DataFile) -> BinaryIO:
     """Return a file, open for reading."""
-    return file.open("rb") if isinstance(file, Path) else file.open()
+    return regular_file(file).open("rb") if isinstance(file, Path) else file.open()
 
 
 def read_piece(file: DataFile, start: int, size: int) -> bytes:
     """Return `size` bytes of a file from `start`; fewer at its end."""
     if isinstance(file, RemoteFile):
         return file.read(start, start + size)
-    with file.open("rb") as opened:
+    with regular_file(file).open("rb") as opened:
         opened.seek(start)
         return opened.read(size)
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 
@@ -78,7 +79,7 @@ def check_same(record: Path, settings: Settings, other: str) -> None:
 def read_settings(record: Path) -> Settings:
     """Return the settings in a JSON file."""
     try:
-        settings = json.loads(record.read_text(encoding="utf-8"))
+        settings = json.loads(regular_file(record).read_text(encoding="utf-8"))
         if not isinstance(settings, dict):
             raise ValueError
     except (OSError, ValueError):

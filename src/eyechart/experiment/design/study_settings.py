@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
@@ -95,9 +96,11 @@ def _name_of(folder: Path) -> str:
 
 def _read_settings(path: Path) -> dict[str, object]:
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
+        content = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
+    except UsageError:
+        raise
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
@@ -107,9 +110,11 @@ def _read_settings(path: Path) -> dict[str, object]:
 
 def _read_consent(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = regular_file(path).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
+    except UsageError:
+        raise
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not text:

@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session as Db
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import fields_of
 from eyechart.core.storage.files import atomic_file
@@ -67,9 +68,11 @@ def read_hash(folder: StudyFolder) -> str | None:
     """
     path = folder.path / FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    except UsageError:
+        raise
     except (OSError, ValueError) as error:
         raise UsageError(f"Cannot read {path}: {' '.join(str(error).split())}.") from None
     stated = HASH.search(text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from eyechart.core.arguments import resolved_path
 from eyechart.labels.space_names import NATIVE
 from eyechart.reports.figures.curve_plot import draw_curves
 from eyechart.reports.words import plain_name, short_names
@@ -57,7 +58,7 @@ def log_record(results: Results, scratch: Path, report: Path | None = None) -> L
         report = results.folder / REPORT_FILE
     return LogRecord(
         # resolved, because the name of "." is empty
-        name=(results.folder.resolve().name if results.folder else "") or results.config.suite,
+        name=(resolved_path(results.folder).name if results.folder else "") or results.config.suite,
         settings=settings_of(results),
         metrics=metrics_of(results),
         figures=draw_curves(results, scratch),

@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.version import __version__
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.embedded_images import image_uri
@@ -89,7 +90,7 @@ def render_gallery(gallery: Gallery) -> str:
 def is_page(path: Path) -> bool:
     """Return whether a file is a page that eyechart wrote, so that it may be overwritten."""
     try:
-        with path.open("rb") as file:
+        with regular_file(path).open("rb") as file:
             # The tag is in the head; a page may have several MB.
             return GENERATOR.encode() in file.read(4096)
     except OSError:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eyechart.core.arguments import regular_file
 from eyechart.reports.words import short_names
 from eyechart.structure.study_results import (
     RESULTS,
@@ -79,7 +80,7 @@ def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
 def is_superclass_study(folder: Path) -> bool:
     """Return whether a folder has a superclass study; False if its results cannot be read."""
     try:
-        content = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+        content = json.loads(regular_file(folder / RESULTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and content.get("kind") == SUPERCLASS

@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 from markupsafe import Markup
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.storage.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.verdict import verdict_on
@@ -37,7 +38,7 @@ def write_card(report: Report, path: Path) -> Path:
 def is_card(path: Path) -> bool:
     """Return whether a file is a card that eyechart wrote and whose beginning is unchanged."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with regular_file(path).open(encoding="utf-8") as file:
             return file.read(len(START)) == START
     except (OSError, ValueError):
         return False

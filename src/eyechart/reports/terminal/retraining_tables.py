@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import write_text
@@ -144,7 +145,7 @@ def read_retrainings(paths: Sequence[Path]) -> list[RetrainedRow]:
 
 def _lines(path: Path) -> list[dict[str, str]]:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with regular_file(path).open(newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
     except FileNotFoundError:
         raise UsageError(

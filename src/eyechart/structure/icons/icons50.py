@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
+from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.core.storage.run_folder import read_settings
@@ -46,7 +47,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     check_folder(out, SETTINGS)
     if not source.exists():
         raise UsageError(f"No such file or folder: {source}.")
-    if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+    if source.is_dir() and resolved_path(out).is_relative_to(resolved_path(source)):
         raise UsageError(f"{source} contains the original images: choose another --out.")
     step = progress.begin(
         "reading icons", len(list(find_image_files([source]))) if source.is_dir() else 1
@@ -133,7 +134,7 @@ def read_name(stem: str, path: Path) -> tuple[str, str, str]:
 
 def _of_array(path: Path) -> Iterator[Icon]:
     try:
-        file = io.BytesIO(path.read_bytes())
+        file = io.BytesIO(regular_file(path).read_bytes())
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, _, kind = read(file)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 
@@ -62,7 +63,7 @@ class Package:
             path = self.path / file
             return path.read_text(encoding="utf-8") if path.is_file() else None
         # Read to the end: the checksum that reveals damage comes last.
-        with gzip.open(self.path) as packed:
+        with gzip.open(regular_file(self.path)) as packed:
             content = io.BytesIO(packed.read())
         with tarfile.open(fileobj=content) as archive:
             for member in archive:

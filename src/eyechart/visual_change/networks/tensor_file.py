@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import regular_file
+
 LENGTH = 8
 """Number of bytes in which the length of the header is stored."""
 
@@ -40,7 +42,7 @@ def safetensors_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     """Return the float32 tensors of a file that `safetensors_bytes` wrote."""
-    data = path.read_bytes()
+    data = regular_file(path).read_bytes()
     start = LENGTH + int.from_bytes(data[:LENGTH], "little")
     header = json.loads(data[LENGTH:start])
     tensors = {}
