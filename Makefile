@@ -28,7 +28,8 @@ WIRE := frontend/src/wire.ts
 PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(wildcard src/eyechart/experiment/languages/*.json) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
-.PHONY: help install demo test beside validate bench leaderboard lint format browser frontend notebooks docs clean
+.PHONY: help install demo test beside validate bench leaderboard record-references lint format browser frontend \
+    notebooks docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -37,6 +38,7 @@ help:
 	@echo "make validate  the long tests, then make bench"
 	@echo "make bench     every step timed, next to named rivals in the same run"
 	@echo "make leaderboard IMAGES=list.csv  models side by side on ImageNet-C and VCR"
+	@echo "make record-references  record the numbers of whole runs on demo images, which tests compare"
 	@echo "make lint      ruff, mypy, import layers, spelling"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make frontend  build the pages of the experiment"
@@ -143,6 +145,11 @@ leaderboard: $(STAMP)
 	$(BIN)/eyechart evaluate $(ASK) --labels entry16 --n 300 --out $(BOARD)/humans
 	$(BIN)/eyechart compare $(BOARD)/imagenet-c $(BOARD)/imagenet-c-extra $(BOARD)/vcr --out $(BOARD)
 	$(BIN)/eyechart compare $(BOARD)/humans --by hmri_a
+
+# Only where a number is meant to change, in a commit of its own that names each number and why
+record-references: $(STAMP)
+	rm -rf build/references
+	OMP_NUM_THREADS=1 $(BIN)/python tests/support/reference_runs.py demo build/references --record
 
 clean:
 	rm -rf build site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -137,3 +137,16 @@ def test_without_a_folder_to_keep_them_there_are_no_examples(kept):
         n_bootstrap=5, humans=None,
     )  # fmt: skip
     assert found.examples == ()
+
+
+def test_results_with_an_example_of_infinite_strength_are_read_again(tmp_path):
+    few = {"bins": 4, "n_bootstrap": 5, "stimulus": "native", "humans": "none"}
+    images = save_images(tmp_path / "images", each=2)
+    # among so many samples, one has no shot noise at all: infinitely many photons
+    written = ec.evaluate(
+        colors, images, n=12, corruptions=["shot_noise"], out=tmp_path / "run", **few
+    )
+    written.save(tmp_path / "run")
+    unchanged = [one for one in written.examples if one.corruption != "clean" and one.severity == 0]
+    assert unchanged and all(not one.parameters for one in unchanged)
+    assert ec.load(tmp_path / "run") == written

@@ -1,16 +1,20 @@
-"""Scores of six runs, recorded before the code was laid out anew: do they stay the same?
+"""Whole runs whose numbers are recorded: do they stay the same while the code is laid out anew?
 
-    EYECHART_TEST_DATA=FOLDER python tests/support/reference_runs.py FOLDER [RUN ...] [--record]
+    python tests/support/reference_runs.py demo FOLDER [RUN ...] [--record]
+    EYECHART_TEST_DATA=HOME python tests/support/reference_runs.py data FOLDER [RUN ...] [--record]
 
-Not a test: it takes a quarter of an hour. The demo, a VCR run of 60 images with humans, an
-ImageNet-C run, an overlap study with what follows from it, and two structure studies are made in
-FOLDER by commands (what is there already is kept), and all values and intervals are compared with
-those in `tests/data/reference_runs.csv`. RUN chooses some of them; with --record their rows are
-replaced, and those of other runs stay as they are.
+Runs are made in FOLDER by commands (what is there already is kept), and read as users read them
+(`reference_values`). RUN chooses some of them; with --record their rows are replaced, and those of
+other runs stay as they are.
 
-Values must be equal. So must intervals, except those of structure studies: they are resampled with
-other random numbers than in the recorded runs. They must lie where the recorded code puts them with
-400 other seeds, between the ends in `tests/data/reference_spread.csv`, which --spread 400 wrote.
+`demo`: the 20 demo images, two toy models of exact arithmetic (`toy_models`), EfficientNet-Lite0.
+`make test` compares them with `tests/data/reference_demo.csv`; a minute on two cores.
+
+`data`: real images and studies with trained networks; a quarter of an hour. `make validate`
+compares them with `tests/data/reference_runs.csv`. Values must be equal. So must intervals, except
+those of structure studies: they are resampled with other random numbers than in the recorded runs.
+They must lie where the recorded code puts them with 400 other seeds, between the ends in
+`tests/data/reference_spread.csv`, which --spread 400 wrote.
 """
 
 import argparse
@@ -19,62 +23,206 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
-from PIL import Image
 
-RECORDED = Path(__file__).parents[1] / "data" / "reference_runs.csv"
-SPREAD = RECORDED.with_name("reference_spread.csv")
+import eyechart as ec
+from reference_inputs import NOISES, make_inputs
+from reference_values import ends_of, estimates_of, formulas, numbers_in, values_in
+
+DATA = Path(__file__).parents[1] / "data"
+RECORDED = {"demo": DATA / "reference_demo.csv", "data": DATA / "reference_runs.csv"}
+SPREAD = DATA / "reference_spread.csv"
 ROUNDING = 1e-12
+"""Largest difference of what is computed in exact or double precision."""
+
+LIMITS: dict[str, float] = {}
+
 MODELS = ("efficientnet_lite0", "efficientnet_lite1")
 CURVES = ("--bins", "11", "--min-per-bin", "5", "--n-bootstrap", "300")
 TRAINING = ("--stimulus", "native", "--arch", "resnet9", "--lr", "0.05")
-TINTS = {"blue": (-60, -60, 60), "green": (-60, 60, -60), "red": (60, -60, -60)}
-NOISES = ("vcr/gaussian_noise", "vcr/impulse_noise")
+
+FINE, COARSE = "toy_models:fine", "toy_models:coarse"
+FEW = ("--n-bootstrap", "40")
+SMALL = (*FEW, "--stimulus", "64", "--humans", "none")
+GATE_RULES = """\
+rules:
+  - {name: floor, corruptions: all, at_least: 0.4, model: "toy_models:fine"}
+  - {name: noise, families: [noise], delta_v: [0, 0.6], at_least: 0.9, model: "toy_models:fine"}
+  - {name: loss, corruptions: all, no_worse_than_old: {margin: 0.05}, model: "toy_models:coarse",
+     old_model: "toy_models:fine"}
+  - {name: consistency, corruptions: [frost, brightness], metric: consistency, at_least: 0.2,
+     labels: entry16, model: "toy_models:coarse"}
+"""
 
 ENDS = ("value", "low95", "high95")
+COLUMNS = ("low95", "high95", "low83", "high83")
+"""Columns of the file of demo runs, beside the value."""
 
 Scores = dict[str, float]
 
 
+DEMO_RUNS: dict[str, list[list[str]]] = {
+    # people, gate and figures of the primary suite, at the size that Δv of people is known for
+    "vcr": [
+        ["evaluate", FINE, COARSE, "--suite", "vcr", "--n", "30", *FEW, "--out", "{out}/run"],
+        ["gate", "{out}/run", "--against", "{out}/run", "--rules", "{out}/rules.yaml",
+         "--json", "{out}/gate.json"],
+        ["compare", "{out}/run", "--labels", "entry16", "--by", "hmri_a", "--out", "{out}"],
+    ],
+    "vcr_network": [
+        ["evaluate", "efficientnet_lite0", "--n", "16", *FEW, "--corruption", "gaussian_noise",
+         "--corruption", "shot_noise", "--corruption", "motion_blur", "--corruption", "frost",
+         "--corruption", "hue_saturation_value", "--out", "{out}/run"],
+    ],
+    "imagenet_c_network": [
+        ["evaluate", "efficientnet_lite0", "--suite", "imagenet-c", "--max-images", "5", *FEW,
+         "--humans", "none", "--corruption", "impulse_noise", "--corruption", "glass_blur",
+         "--corruption", "fog", "--corruption", "elastic_transform", "--out", "{out}/run"],
+    ],
+    "preset_study": [
+        ["evaluate", COARSE, "--preset", "study", "--n", "60", *SMALL, "--bins", "8",
+         "--min-per-bin", "3", "--out", "{out}/run"],
+    ],
+    "cobs": [
+        ["evaluate", COARSE, "--n", "60", "--estimator", "cobs", "--binning", "equal", *SMALL,
+         "--bins", "8", "--min-per-bin", "3", "--corruption", "gaussian_noise", "--out",
+         "{out}/run"],
+    ],
+    "uniform": [
+        ["evaluate", COARSE, "--n", "20", "--sampling", "uniform", "--corruption",
+         "gaussian_noise", "--corruption", "frost", "--delta-v", "0:0.8", *SMALL, "--out",
+         "{out}/run"],
+    ],
+    "entry16": [
+        ["evaluate", FINE, "--labels", "entry16", "--rule", "sum", "--n", "24", *FEW,
+         "--baseline", "humans", "--right-anchor", "chance", "--density", "beta:2,1",
+         "--corruption", "gaussian_noise", "--corruption", "blur", "--out", "{out}/run"],
+    ],
+    "no_labels": [
+        ["evaluate", COARSE, "--labels", "none", "--n", "20", *SMALL, "--corruption", "brightness",
+         "--corruption", "color_jitter", "--out", "{out}/run"],
+    ],
+    "imagenet_c": [
+        ["evaluate", FINE, COARSE, "--suite", "imagenet-c", "--max-images", "10", *SMALL,
+         "--baseline", COARSE, "--right-anchor", "measured", "--out", "{out}/run"],
+    ],
+    "imagenet_c_extra": [
+        ["evaluate", COARSE, "--suite", "imagenet-c-extra", "--max-images", "6", "--jpeg", "85",
+         *SMALL, "--out", "{out}/run"],
+    ],
+    "noc": [
+        ["evaluate", FINE, "--suite", "imagenet-noc", "--n", "20", *SMALL, "--baseline", COARSE,
+         "--out", "{out}/run"],
+    ],
+    "noc_candidates": [
+        ["evaluate", COARSE, "--suite", "noc-candidates", "--n", "10", *SMALL, "--out",
+         "{out}/run"],
+    ],
+    "geometry": [
+        ["evaluate", COARSE, "--suite", "geometry", "--n", "16", *SMALL, "--out", "{out}/run"],
+    ],
+    "rulers": [
+        ["evaluate", COARSE, "--n", "10", *FEW, "--humans", "none", "--corruption", "frost",
+         "--ruler", ruler, "--out", f"{{out}}/{ruler}"]
+        for ruler in ("sheikh2006", "vif-pixel", "vif-human", "ms-ssim")
+    ],
+    "suites_compared": [
+        *(
+            ["evaluate", FINE, COARSE, "--suite", suite, "--n", "12", "--max-images", "6", *SMALL,
+             "--corruption", "gaussian_noise", "--corruption", "frost", "--corruption",
+             "brightness", "--out", f"{{out}}/{suite}"]
+            for suite in ("vcr", "imagenet-c")
+        ),
+        ["compare", "{out}/vcr", "{out}/imagenet-c", "--out", "{out}"],
+    ],
+}  # fmt: skip
+"""Commands of each run on demo images; {out} is the folder of the run."""
+
+SHARDED = ("evaluate", FINE, COARSE, "--n", "14", *SMALL, "--corruption", "gaussian_noise",
+           "--corruption", "frost", "--corruption", "blur")  # fmt: skip
+"""A run that is also made in shards, which must give the same bytes."""
+
+DEMO = [*DEMO_RUNS, "formulas"]
+"""Runs on demo images, and formulas on fixed numbers."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
+    parser.add_argument("suite", choices=list(RECORDED))
     parser.add_argument("folder", type=Path)
     parser.add_argument("runs", nargs="*", metavar="RUN")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--spread", type=int, metavar="SEEDS")
     arguments = parser.parse_args()
-    home = arguments.folder.resolve()
-    inputs = home / "inputs"
-    make_inputs(Path(os.environ["EYECHART_TEST_DATA"]) / "data", inputs)
-    runs = arguments.runs or list(commands(inputs))
-    scores: Scores = {}
-    for name in runs:
-        out = home / name
-        if not (out / "done").exists():
-            run([*commands(inputs)[name], "--out", str(out)])
-            for command in follow_ups(out) if name == "overlap" else ():
-                run(command)
-            (out / "done").touch()
-        scores |= {f"{name}: {key}": value for key, value in scores_in(out)}
+    home, path = arguments.folder.resolve(), RECORDED[arguments.suite]
+    runs = arguments.runs or (DEMO if arguments.suite == "demo" else list(data_runs(home)))
+    scores = {key: value for name in runs for key, value in make_run(name, home).items()}
     if arguments.spread:
+        inputs = home / "inputs"
         write_spread(
-            {name: [*commands(inputs)[name], "--out", str(home / name)] for name in runs},
+            {name: [*data_runs(inputs)[name], "--out", str(home / name)] for name in runs},
             arguments.spread,
         )
         return 0
-    recorded = read()
-    others = {key: value for key, value in recorded.items() if key.split(":")[0] not in runs}
     if arguments.record:
-        write(others | scores)
+        kept = {key: value for key, value in read(path).items() if run_of(key) not in runs}
+        write(kept | scores, path)
         return 0
-    return compare({key: recorded[key] for key in recorded if key not in others}, scores)
+    problems = [line for name in runs for line in differences(name, scores)]
+    print("\n".join(problems) or "All numbers are as recorded.")
+    return int(bool(problems))
+
+
+def make_run(name: str, home: Path) -> Scores:
+    """Make a run, unless it is in its folder already, and return its numbers by name."""
+    if name == "formulas":
+        return {f"{name}/{key}": value for key, value in formulas()}
+    if name in DEMO_RUNS:
+        return make_demo_run(name, home / name)
+    return make_data_run(name, home)
+
+
+def make_demo_run(name: str, out: Path) -> Scores:
+    """Make a run on demo images in this process."""
+    if not (out / "done").exists():
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "rules.yaml").write_text(GATE_RULES, encoding="utf-8")
+        for words in DEMO_RUNS[name]:
+            eyechart([word.format(out=out) for word in words])
+        (out / "done").touch()
+    return {f"{name}/{key}": math.nan if value is None else value for key, value in values_in(out)}
+
+
+def eyechart(words: Sequence[str]) -> None:
+    """Run the command in this process; 1 is the status of a gate that does not pass."""
+    output = io.StringIO()
+    (program,) = entry_points(group="console_scripts", name="eyechart")
+    with redirect_stdout(output), redirect_stderr(output):
+        try:
+            program.load()(list(words))
+        except SystemExit as end:
+            if end.code and (words[0], end.code) != ("gate", 1):
+                raise RuntimeError(f"{words}: {output.getvalue()}") from end
+
+
+def make_data_run(name: str, home: Path) -> Scores:
+    """Make a run on real data, in processes of their own."""
+    inputs, out = home / "inputs", home / name
+    make_inputs(Path(os.environ["EYECHART_TEST_DATA"]) / "data", inputs)
+    if not (out / "done").exists():
+        run([*data_runs(inputs)[name], "--out", str(out)])
+        for command in follow_ups(out) if name == "overlap" else ():
+            run(command)
+        (out / "done").touch()
+    return {f"{name}: {key}": value for key, value in scores_in(out)}
 
 
 def run(command: list[str]) -> None:
@@ -82,7 +230,7 @@ def run(command: list[str]) -> None:
     subprocess.run([sys.executable, "-m", "eyechart", *command], check=True, env=environment)
 
 
-def commands(inputs: Path) -> dict[str, list[str]]:
+def data_runs(inputs: Path) -> dict[str, list[str]]:
     """Return the arguments of each run by its name."""
     photos, kinds = inputs / "photos.csv", inputs / "kinds.csv"
     few = ("--epochs", "3", "--batch-size", "16")
@@ -123,91 +271,16 @@ def follow_ups(study: Path) -> list[list[str]]:
     ]
 
 
-def make_inputs(data: Path, inputs: Path) -> None:
-    """Choose 60 photographs of 13 categories, and draw waves and tinted patches."""
-    if (inputs / "kinds.csv").exists():
-        return
-    inputs.mkdir(parents=True, exist_ok=True)
-    choose_images(data / "photos", inputs / "photos.csv")
-    draw_waves(inputs / "waves" / "train", 60, seed=1)
-    draw_waves(inputs / "waves" / "test", 40, seed=2)
-    (inputs / "noises.yaml").write_text(
-        "name: noises\ntitle: Two noises\nsource: drawn\ncorruptions:\n"
-        + "".join(f"  - same_as: vcr:{name}\n" for name in NOISES)
-    )
-    draw_kinds(inputs)
-
-
-def choose_images(photos: Path, path: Path) -> None:
-    with (photos / "manifest.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["category16"]]
-    chosen: list[dict[str, str]] = []
-    for row in rows:
-        same = sum(other["category16"] == row["category16"] for other in chosen)
-        if row["imagenet_index"] not in ("", "-1") and same < 6:
-            chosen.append(row)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["path", "label"])
-        table.writerows([photos / row["path"], row["wnid"]] for row in chosen[:60])
-
-
-def draw_waves(folder: Path, n_images: int, seed: int, side: int = 20) -> None:
-    """Draw stripes, checks and rings of random color, contrast, width and phase.
-
-    Mirror images are of the same class, since training mirrors.
-    """
-    numbers = np.random.default_rng(seed)
-    rows, columns = np.mgrid[:side, :side] - (side - 1) / 2
-    for label in ("across", "checks", "down", "rings"):
-        (folder / label).mkdir(parents=True, exist_ok=True)
-        for number in range(n_images):
-            phase, width = numbers.uniform(0, 2 * np.pi), numbers.uniform(4, 7)
-            across, down, rings = (
-                np.sin(2 * np.pi * distance / width + phase)
-                for distance in (rows, columns, np.hypot(rows, columns))
-            )
-            wave = {"across": across, "checks": across * down, "down": down, "rings": rings}[label]
-            noise = numbers.normal(0, 6, (side, side, 3))
-            contrast = numbers.uniform(25, 60)
-            levels = numbers.uniform(80, 175, 3) + contrast * wave[..., None] + noise
-            path = folder / label / f"{number}.png"
-            Image.fromarray(levels.clip(0, 255).astype(np.uint8)).save(path)
-
-
-def draw_kinds(inputs: Path) -> None:
-    """Draw patches of random brightness, tinted by class, in three styles and subclasses."""
-    (inputs / "kinds").mkdir()
-    with (inputs / "kinds.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["path", "label", "style", "subclass"])
-        kinds = [
-            (label, style, subclass)
-            for label in TINTS
-            for style in ("inverted", "pale", "plain")
-            for subclass in ("calm", "wild", "odd")
-            for _ in range(5)
-        ]
-        for number, (label, style, subclass) in enumerate(kinds):
-            light = np.random.default_rng([2, number]).uniform(70, 185, (4, 4, 1))
-            levels = (light + np.array(TINTS[label])).clip(0, 255)
-            if style != "plain":
-                levels = 255 - levels if style == "inverted" else 0.7 * levels + 0.3 * 255
-            path = inputs / "kinds" / f"{number}.png"
-            Image.fromarray(levels.astype(np.uint8).repeat(5, 0).repeat(5, 1)).save(path)
-            table.writerow([path, label, style, f"{label}-{subclass}"])
-
-
 def scores_in(folder: Path) -> Iterator[tuple[str, float]]:
-    """Yield every value and interval of a run by its name."""
+    """Yield every value and interval of a run on real data by its name."""
     if (folder / "scores.parquet").exists():
-        for row in pq.read_table(folder / "scores.parquet").to_pylist():
-            name = " ".join(row[part] for part in ("model", "space", "corruption", "score"))
-            for end in ("value", "low95", "high95", "low83", "high83"):
-                yield f"{name} {end}", row[end]
-        for row in json.loads((folder / "results.json").read_text("utf-8"))["agreements"]:
-            name = f"kappa {row['space']} {row['first']} {row['second']}"
-            ends = (row["kappa"]["value"], *row["kappa"]["interval95"])
+        results = ec.load(folder)
+        for key, estimate in estimates_of(results):
+            for end, value in ends_of(estimate):
+                yield f"{' '.join(key)} {end or 'value'}", value
+        for row in results.agreements:
+            name = f"kappa {row.space} {row.first} {row.second}"
+            ends = (row.kappa.value, *row.kappa.interval95)
             yield from zip((f"{name} {end}" for end in ENDS), ends, strict=True)
         return
     for path in sorted((*folder.glob("*.json"), *folder.glob("*.csv"))):
@@ -221,33 +294,37 @@ def scores_in(folder: Path) -> Iterator[tuple[str, float]]:
         yield from numbers_in(content, path.name)
 
 
-def numbers_in(value: object, name: str) -> Iterator[tuple[str, float]]:
-    """Yield all numbers within plain values, named by where they are."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from numbers_in(inner, f"{name} {key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from numbers_in(inner, f"{name} {index}")
-    elif not isinstance(value, bool):
-        try:
-            yield name, float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            return
+def run_of(name: str) -> str:
+    """Return the run that a number belongs to."""
+    return re.split("[:/]", name, maxsplit=1)[0]
 
 
-def write(scores: Scores) -> None:
-    with RECORDED.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["score", "value"])
-        table.writerows(
-            (name, repr(float(value))) for name, value in scores.items() if value is not None
-        )
+def write(scores: Mapping[str, float], path: Path) -> None:
+    """Write numbers, a row for each with its interval."""
+    columns = COLUMNS if path == RECORDED["demo"] else ()
+    rows: dict[str, dict[str, str]] = {}
+    for name, value in scores.items():
+        stem, _, end = name.rpartition("/")
+        row, column = (stem, end) if end in columns else (name, "value")
+        rows.setdefault(row, {})[column] = repr(float(value))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, ["score", "value", *columns], lineterminator="\n")
+        table.writeheader()
+        table.writerows({"score": name, **cells} for name, cells in rows.items())
 
 
-def read() -> Scores:
-    with RECORDED.open(encoding="utf-8", newline="") as file:
-        return {row["score"]: float(row["value"]) for row in csv.DictReader(file)}
+def read(path: Path) -> Scores:
+    """Return recorded numbers by name."""
+    scores: Scores = {}
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                stem = row.pop("score")
+                for column, text in row.items():
+                    if text:
+                        name = stem if column == "value" else f"{stem}/{column}"
+                        scores[name] = float(text)
+    return scores
 
 
 def write_spread(finished: dict[str, list[str]], n_seeds: int) -> None:
@@ -255,8 +332,6 @@ def write_spread(finished: dict[str, list[str]], n_seeds: int) -> None:
 
     `finished`: the arguments of each, with its folder; the same command only scores anew.
     """
-    from eyechart.cli.app import main as eyechart
-
     values: dict[str, list[float]] = {}
     make_numbers = np.random.default_rng
     for name, command in finished.items():
@@ -265,11 +340,7 @@ def write_spread(finished: dict[str, list[str]], n_seeds: int) -> None:
             np.random.default_rng = lambda key=None, seed=seed: make_numbers(
                 [*np.ravel(key), seed] if isinstance(key, int | tuple) else key
             )
-            with redirect_stdout(io.StringIO()):
-                try:
-                    eyechart(list(command))
-                except SystemExit as end:
-                    assert not end.code
+            eyechart(command)
             for key, value in scores_in(Path(command[-1])):
                 values.setdefault(f"{name}: {key}", []).append(value)
         np.random.default_rng = make_numbers
@@ -290,34 +361,23 @@ def read_spread() -> dict[str, tuple[float, float]]:
         }
 
 
-def compare(before: Scores, after: Scores) -> int:
-    """Print what differs, by kind of score, and return 1 if values do or something is missing."""
-    missing = [name for name in before if name not in after]
-    differing = {
-        name: abs(after[name] - value)
-        for name, value in before.items()
-        if name in after
-        and after[name] != value
-        and not (math.isnan(value) and math.isnan(after[name]))
-        and not abs(after[name] - value) <= ROUNDING
-    }
+def differences(name: str, after: Mapping[str, float]) -> list[str]:
+    """Return a line for each recorded number of a run that is missing or another one now."""
+    suite, limit = ("demo", LIMITS.get(name, ROUNDING)) if name in DEMO else ("data", ROUNDING)
     spread = read_spread()
-    resampled = {
-        name
-        for name in differing
-        if name in spread and spread[name][0] <= after[name] <= spread[name][1]
-    }
-    wrong = {name: value for name, value in differing.items() if name not in resampled}
-    print(
-        f"{len(before)} numbers, {len(missing)} missing; {len(differing)} differ, of which"
-        f" {len(resampled)} are interval ends within Monte-Carlo error"
-    )
-    for name in missing[:20]:
-        print(f"missing: {name}")
-    for name, difference in sorted(wrong.items(), key=lambda pair: -pair[1])[:40]:
-        print(f"{difference:.3g}: {name}: {before[name]!r} was, {after[name]!r} is")
-    return int(bool(missing or wrong))
+    lines = []
+    for key, value in read(RECORDED[suite]).items():
+        if run_of(key) != name:
+            continue
+        if key not in after:
+            lines.append(f"missing: {key}")
+        elif not is_same(value, after[key], limit):
+            low, high = spread.get(key, (math.inf, -math.inf))
+            if not low <= after[key] <= high:
+                lines.append(f"{key}: {value!r} was, {after[key]!r} is")
+    return lines
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def is_same(before: float, after: float, limit: float) -> bool:
+    """Return whether two numbers are equal but for rounding, or both undetermined."""
+    return before == after or abs(before - after) <= limit or (before != before and after != after)

@@ -215,7 +215,12 @@ def _example(
         truth="" if label == NONE else models[0].class_names[label],
         delta_v=first.delta_v[index] if has_delta_v else None,
         severity=first.severity[index],
-        parameters={name: float(values[at]) for name, values in samples.values.items()},
+        # an infinite strength, such as shot noise of endless light, is not a number in JSON
+        parameters={
+            name: float(values[at])
+            for name, values in samples.values.items()
+            if np.isfinite(values[at])
+        },
         file=file,
         predictions={
             model.name: _prediction(model, predictions, _index(predictions, row))

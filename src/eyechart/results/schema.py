@@ -212,7 +212,7 @@ class ExampleImage(Record):
     severity: Known
     """Severity; null where the corruption has none."""
     parameters: Mapping[str, float]
-    """Parameters of the corruption."""
+    """Parameters of the corruption, except infinite ones, which leave an image unchanged."""
     file: str
     """File name in the examples folder of the run."""
     predictions: Mapping[str, ExamplePrediction]
