@@ -78,7 +78,7 @@ def formulas() -> Named:
         "model": chance < 0.9 - 0.8 * delta_v**2,
         "human": chance < np.where(delta_v < 0.6, 0.95, 0.3),
     }
-    for estimator in ("isotonic", "paper", "cobs"):
+    for estimator in ("isotonic", "spline", "cobs"):
         curves = {
             name: ec.fit_curve(
                 delta_v, hits[name], clusters=images, anchor=0.95, right_anchor=1 / 16, bins=12,
