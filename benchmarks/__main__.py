@@ -17,6 +17,8 @@ import benchmarks.corruptions as corruptions_bench
 import benchmarks.curves as curves_bench
 import benchmarks.transforms as transforms_bench
 import benchmarks.vif as vif_bench
+from benchmarks.against import checked_out, compare_parts, figures, table
+from benchmarks.against_side import PARTS
 from benchmarks.albumentations_rival import load_albumentations
 from benchmarks.corruptions import (
     CorruptionSpeed,
@@ -33,13 +35,15 @@ from benchmarks.scoring import RIVAL, measure_scoring
 from benchmarks.shards import measure_shards
 from benchmarks.timing import limited_threads, machine_name
 from benchmarks.transforms import ALBUMENTATIONS, EYECHART, TransformSpeed, TransformsPlan
-from benchmarks.vif import VifPlan, VifSpeed
+from benchmarks.vif import VifPlan
 from eyechart.cli.app import main
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.progress import progress_bar
+from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.arguments import as_whole, as_within
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
+from eyechart.core.registry import one_of, unknown_name
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
 from eyechart.suites.strength import check_severity
 from eyechart.suites.suite import find_variant
@@ -131,47 +135,10 @@ def vif(
         check_file_to_write(out)
     with limited_threads(threads):
         speed = vif_bench.measure(plan)
-    _print_vif(speed, plan)
+    vif_bench.print_speed(speed, plan)
     if out is not None:
         text = json.dumps(vif_bench.figures(speed, plan), indent=2)
         out.write_text(text + "\n", encoding="utf-8")
-
-
-def _print_vif(speed: VifSpeed, plan: VifPlan) -> None:
-
-    console = Console(soft_wrap=True)
-    kind = str(plan.dtype).removeprefix("torch.")
-    console.print(
-        f"{machine_name(plan.device)}, threads {plan.threads}, {plan.size} px,"
-        f" batch {plan.batch}, {kind}",
-        highlight=False,
-    )
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("VIF")
-    for title in ("images/s", "µs per image", "ratio to pyrtools"):
-        table.add_column(title, justify="right")
-    rows = [
-        ("clean statistics reused", speed.reused, speed.reused_ratio),
-        ("clean statistics computed too", speed.whole, speed.whole_ratio),
-    ]
-    if speed.rival:
-        rows.append((f"pyrtools {speed.rival_version}, on the CPU", speed.rival, 1.0))
-    for title, rate, ratio in rows:
-        ratio_text = f"{ratio:,.1f}×" if ratio else ""
-        table.add_row(title, f"{rate:,.0f}", f"{1e6 / rate:,.1f}", ratio_text)
-    console.print(table)
-    if not speed.rival:
-        why = "its pyramid needs 72 px" if plan.size < 72 else "pip install pyrtools"
-        console.print(f"pyrtools was not timed: {why}.", highlight=False)
-    console.print(
-        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB per image", highlight=False
-    )
-    if speed.bandwidth:
-        console.print(
-            f"memory bandwidth: {speed.bandwidth / 1e12:.2f} TB/s; reading images and statistics"
-            f" once takes {speed.share_of_bandwidth:.1%} of the time",
-            highlight=False,
-        )
 
 
 def _print(speeds: list[CorruptionSpeed], plan: CorruptionsPlan) -> None:
@@ -444,6 +411,36 @@ def pilot(
         f"Run time relative to the paper's sampling: {coverage.time_ratio:.2f} "
         f"(median of {repeats}; {low:.2f} to {high:.2f})"
     )
+
+
+@app.command("against")
+def against(
+    revision: Annotated[str, typer.Argument(metavar="REV", help="Commit to compare with.")],
+    part: Annotated[
+        list[str] | None, typer.Option(help=f"{one_of(PARTS)}; repeatable. [all]")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Number of rounds.", min=1, max=1000)] = 7,
+    n: Annotated[int, typer.Option("--n", help="Samples per corruption (loop).", min=20)] = 20,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
+) -> None:
+    """Compare speed and memory of the working tree with another commit's, taking turns."""
+    for name in part or ():
+        if name not in PARTS:
+            raise unknown_name("part", name, PARTS)
+    where = find_device(device)
+    if out is not None:
+        check_file_to_write(out)
+    parts = list(dict.fromkeys(part or PARTS))
+    with checked_out(revision) as commit, progress_bar("rounds", len(parts) * rounds) as step:
+        compared = compare_parts(parts, commit, rounds, (device, str(n)), lambda: step(1, ""))
+    print(f"{machine_name(where)}; rounds: {rounds}; ratio: working tree / {commit.name}")
+    print("\n".join(table(compared)))
+    if out is not None:
+        written = {"machine": machine_name(where), **figures(compared)}
+        out.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+    if compared.failures:
+        raise Stop(" ".join(compared.failures), FAILED)
 
 
 if __name__ == "__main__":

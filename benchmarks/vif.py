@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from benchmarks.pyrtools_rival import load_vif_rival
 from benchmarks.timing import in_turns, machine_name, sample_images
@@ -107,6 +110,43 @@ def figures(speed: VifSpeed, plan: VifPlan) -> dict[str, Any]:
         "versions": versions(),
         **asdict(speed),
     }
+
+
+def print_speed(speed: VifSpeed, plan: VifPlan) -> None:
+    """Print a table of the measured rates."""
+    console = Console(soft_wrap=True)
+    kind = str(plan.dtype).removeprefix("torch.")
+    console.print(
+        f"{machine_name(plan.device)}, threads {plan.threads}, {plan.size} px,"
+        f" batch {plan.batch}, {kind}",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("VIF")
+    for title in ("images/s", "µs per image", "ratio to pyrtools"):
+        table.add_column(title, justify="right")
+    rows = [
+        ("clean statistics reused", speed.reused, speed.reused_ratio),
+        ("clean statistics computed too", speed.whole, speed.whole_ratio),
+    ]
+    if speed.rival:
+        rows.append((f"pyrtools {speed.rival_version}, on the CPU", speed.rival, 1.0))
+    for title, rate, ratio in rows:
+        ratio_text = f"{ratio:,.1f}×" if ratio else ""
+        table.add_row(title, f"{rate:,.0f}", f"{1e6 / rate:,.1f}", ratio_text)
+    console.print(table)
+    if not speed.rival:
+        why = "its pyramid needs 72 px" if plan.size < 72 else "pip install pyrtools"
+        console.print(f"pyrtools was not timed: {why}.", highlight=False)
+    console.print(
+        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB per image", highlight=False
+    )
+    if speed.bandwidth:
+        console.print(
+            f"memory bandwidth: {speed.bandwidth / 1e12:.2f} TB/s; reading images and statistics"
+            f" once takes {speed.share_of_bandwidth:.1%} of the time",
+            highlight=False,
+        )
 
 
 def _bandwidth(device: torch.device) -> float:
