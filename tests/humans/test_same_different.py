@@ -103,7 +103,6 @@ def test_p_values_are_corrected_over_all_pairs():
     assert [each.by_participant_holm for each in found] == holm(
         [each.by_participant for each in found]
     ).tolist()
-    assert [each.pooled_holm for each in found] == holm([each.pooled for each in found]).tolist()
     # order of rows means nothing
     np.random.default_rng(0).shuffle(rows)
     assert analyze(rows) == found
@@ -183,6 +182,76 @@ def test_judgements_that_cannot_be_are_rejected(tmp_path, row, sentence):
         read_single_judgements(path)
 
 
+def table_of(path, counts, subjects):
+    """Write a table of judgements: `counts` has the numbers of correct and of all responses."""
+    rows = []
+    for (a, b), (right, total) in counts.items():
+        # incorrect responses are spread over trials and participants
+        for place, rank in enumerate(np.random.default_rng(0).permutation(total)):
+            shown = place % 2
+            said = shown if rank < right else 1 - shown
+            rows.append(f"{a},{b},{shown},{said},{f'p{place % subjects}' if subjects else ''}")
+    path.write_text("a,b,shown_same,same,subject\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("counts", "subjects", "verdicts"),
+    [
+        # six participants: even if all tell two pairs apart, the smallest corrected p is 0.0625
+        ({("a", "b"): (54, 60), ("a", "c"): (54, 60)}, 6, ("told apart", "undecided")),
+        ({("a", "b"): (62, 72)}, 3, ("told apart", "too few responses")),
+        ({("a", "b"): (31, 60)}, 20, ("not told apart", "undecided")),
+        ({("a", "b"): (607, 1200)}, 60, ("not told apart", "not told apart")),
+    ],
+)
+def test_the_published_binomial_test_has_its_own_verdict(run, tmp_path, counts, subjects, verdicts):
+    path = table_of(tmp_path / "judged.csv", counts, subjects)
+    for found in analyze(read_single_judgements(path)):
+        right, total = counts[found.a, found.b]
+        assert (found.n_correct, found.n_judgements) == (right, total)
+        p = min(1, 2 * sum(comb(total, k) for k in range(right, total + 1)) / 2**total)
+        assert found.pooled == pytest.approx(p)
+        assert (p < 0.05) == (verdicts[0] == "told apart")
+        assert (found.published_verdict, found.verdict) == verdicts
+    trials, out = tmp_path / "trials.csv", tmp_path / "humans.parquet"
+    trials.write_text(
+        "corruption,subject,image,label,response,delta_v\na,p,1,dog,dog,0.5\n", encoding="utf-8"
+    )
+    imported = run(
+        "humans", "import", trials, "--format", "trials", "--judgements", path, "--out", out
+    )
+    assert imported.status == 0, imported.err
+    printed = " ".join(run("humans", "similar", out, "a", "b").out.split())
+    assert "published verdict: the VCR paper's exact binomial test" in printed
+    assert " ".join(verdicts) in printed
+
+
+def test_similar_by_the_published_rule_makes_classes_of_judgements(run, tmp_path):
+    counts = {("a", "b"): (33, 60), ("a", "c"): (54, 60), ("b", "c"): (54, 60)}
+    table_of(tmp_path / "judged.csv", counts, 6)
+    rows = read_single_judgements(tmp_path / "judged.csv")
+    write(tmp_path / "judgements.csv", rows)
+    by_default = run("humans", "similar", tmp_path)
+    assert "Undecided, more responses are needed: a, b, c." in by_default.out
+    published = run("humans", "similar", tmp_path, "--rule", "published")
+    assert published.status == 0, published.err
+    assert "Class a+b: a, b (study" in published.out and "binomial test" in published.out
+    assert "Tested, but in no class: c." in published.out
+
+
+def test_responses_without_a_participant_are_not_called_participants(run, tmp_path):
+    path = table_of(tmp_path / "judgements.csv", {("a", "b"): (80, 120)}, 0)
+    (found,) = analyze(read_single_judgements(path))
+    assert (found.n_participants, found.n_anonymous) == (0, 120)
+    told = run("humans", "similar", tmp_path)
+    assert told.status == 0, told.err
+    assert "120 responses do not state their participant (column subject)" in told.out
+    assert "–" in next(line for line in told.out.splitlines() if "120" in line).split()
+    table_of(path, {("a", "b"): (80, 120)}, 12)
+    assert "column subject" not in run("humans", "similar", tmp_path).out
+
+
 @pytest.mark.parametrize("inner", ["", "export"])
 def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
     home = tmp_path / "study" / inner
@@ -210,7 +279,7 @@ def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
         (["frost", "blur"], "no judgements of frost and blur"),
         (["frost"], "Give two corruptions or none"),
         (["frost", "frost"], "twice"),
-        (["--rule", "published"], "--rule applies to curves"),
+        (["--rule", "publishd"], "Did you mean 'published'"),
         (["--margin", "0.9"], "--margin applies to curves"),
         (["--clean-responses", "given"], "--clean-responses applies to curves"),
     ],

@@ -1,8 +1,8 @@
 """Analyze same/different judgements: can humans tell two corruptions apart?
 
 One participant's responses are not independent. A sign-flip test over participants is therefore
-computed in addition to the pooled binomial test, and the interval of the accuracy accounts for
-differences between participants.
+computed in addition to the VCR paper's binomial test, which pools responses; each test has its own
+verdict. The interval of the accuracy accounts for differences between participants.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,7 +63,9 @@ class PairResult:
         b: Second corruption.
         n_judgements: Number of responses.
         n_missing: Number of trials without a response.
-        n_participants: Number of participants.
+        n_participants: Number of known participants.
+        n_anonymous: Number of responses whose participant is unknown. Each is tested as if it
+            came from a different participant.
         n_correct: Number of correct responses.
         interval: 95 % interval of the accuracy.
         said_same: Rate of "same" responses when the corruptions were the same, and when they
@@ -73,7 +75,6 @@ class PairResult:
             respond "different" too rarely.
         pooled: P-value of the binomial test against 0.5.
         by_participant: P-value of the sign-flip test over participants.
-        pooled_holm: `pooled`, corrected over all pairs (Holm).
         by_participant_holm: `by_participant`, corrected over all pairs (Holm).
     """
 
@@ -82,6 +83,7 @@ class PairResult:
     n_judgements: int
     n_missing: int
     n_participants: int
+    n_anonymous: int
     n_correct: int
     interval: tuple[float, float]
     said_same: tuple[float, float]
@@ -89,7 +91,6 @@ class PairResult:
     bias: float
     pooled: float
     by_participant: float
-    pooled_holm: float
     by_participant_holm: float
 
     @property
@@ -100,7 +101,8 @@ class PairResult:
     @property
     def verdict(self) -> str:
         """Verdict on the pair, based on the test over participants and the interval."""
-        if self.n_participants < MIN_OBSERVERS or self.n_judgements < MIN_RESPONSES:
+        n_units = self.n_participants + self.n_anonymous
+        if n_units < MIN_OBSERVERS or self.n_judgements < MIN_RESPONSES:
             return TOO_FEW
         # The upper limit decides: evidence of similarity is a narrow interval, not a large p-value.
         is_alike = self.interval[1] < ALIKE
@@ -109,6 +111,15 @@ class PairResult:
         # Significantly below chance, or nearly always the same response: no evidence of similarity.
         is_odd = self.by_participant_holm < SIGNIFICANT or abs(self.bias) > BIASED
         return NOT_TOLD if is_alike and not is_odd else UNDECIDED
+
+    @property
+    def published_verdict(self) -> str:
+        """Verdict by the VCR paper's rule: told apart if the binomial test is significant.
+
+        The paper pools the responses of all participants and does not correct for the number of
+        pairs; few responses are therefore enough for two corruptions to count as similar.
+        """
+        return TOLD_APART if self.pooled < SIGNIFICANT else NOT_TOLD
 
 
 def read_single_judgements(path: Path) -> list[Judgement]:
@@ -156,17 +167,18 @@ def _yes_no(row: CsvRow, column: str) -> str:
 
 
 def analyze(judgements: Iterable[Judgement]) -> list[PairResult]:
-    """Return the result for every pair, sorted by name, with p-values corrected over all pairs."""
+    """Return the result for every pair, sorted by name.
+
+    P-values over participants are also corrected over all pairs; the published test is not.
+    """
     by_pair = sorted(judgements, key=lambda judgement: (judgement.a, judgement.b))
     groups = groupby(by_pair, lambda judgement: (judgement.a, judgement.b))
     results = [
         result for pair, group in groups if (result := _pair(*pair, list(group))) is not None
     ]
-    pooled = holm([result.pooled for result in results]).tolist()
-    by_participant = holm([result.by_participant for result in results]).tolist()
+    corrected = holm([result.by_participant for result in results]).tolist()
     return [
-        replace(result, pooled_holm=one, by_participant_holm=two)
-        for result, one, two in zip(results, pooled, by_participant, strict=True)
+        replace(result, by_participant_holm=p) for result, p in zip(results, corrected, strict=True)
     ]
 
 
@@ -174,12 +186,12 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     responded = [judgement for judgement in judgements if judgement.response]
     if not responded:
         return None
-    # Each response of an unknown participant counts as a separate participant, as if responses
+    # Each response of an unknown participant is tested as a separate participant, as if responses
     # were independent.
     names = [
         judgement.subject or f"response {number}" for number, judgement in enumerate(responded)
     ]
-    participants, owner = np.unique(names, return_inverse=True)
+    _, owner = np.unique(names, return_inverse=True)
     counts = np.bincount(owner)
     # Counts per participant, the unit of the sign-flip test and of the interval.
     correct = np.bincount(owner, [judgement.correct for judgement in responded]).astype(np.int64)
@@ -202,7 +214,8 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
         b,
         n_judgements=n_judgements,
         n_missing=len(judgements) - n_judgements,
-        n_participants=len(participants),
+        n_participants=len({judgement.subject for judgement in responded} - {""}),
+        n_anonymous=sum(not judgement.subject for judgement in responded),
         n_correct=n_correct,
         interval=clustered_interval(correct, counts, CONFIDENCE),
         said_same=(_rate(of_same), _rate(of_different)),
@@ -210,7 +223,6 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
         bias=float(-(hits + alarms) / 2),
         pooled=pooled,
         by_participant=by_participant,
-        pooled_holm=pooled,
         by_participant_holm=by_participant,
     )
 

@@ -76,7 +76,8 @@ class ComparedPair:
         a: First corruption.
         b: Second corruption.
         of: "accuracy" or "consistency" (curves), or "judgements" (same/different).
-        published_rule: "overlap" or "apart", according to the 83 % intervals; "" for judgements.
+        published_rule: Verdict by the VCR paper's rule: "overlap" or "apart" by the 83 % intervals
+            of curves, "not told apart" or "told apart" by the binomial test of judgements.
         p: P-value of the largest difference between the curves (simultaneous test), or of the
             accuracy of judgements.
         p_holm: `p`, corrected over all pairs.

@@ -45,7 +45,10 @@ significantly.
 TESTS = {
     SIMULTANEOUS: "largest difference of the human curves, simultaneous bootstrap test, Holm",
     PUBLISHED_RULE: "83 % confidence intervals of the human curves overlap",
-    JUDGEMENTS: "accuracy of same/different judgements, sign test over participants, Holm",
+}
+JUDGEMENT_TESTS = {
+    SIMULTANEOUS: "accuracy of same/different judgements, sign test over participants, Holm",
+    PUBLISHED_RULE: "accuracy of same/different judgements, pooled binomial test",
 }
 
 
@@ -91,7 +94,7 @@ def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
             result.a,
             result.b,
             of=JUDGEMENTS,
-            published_rule="",
+            published_rule=result.published_verdict,
             p=result.by_participant,
             p_holm=result.by_participant_holm,
             largest=result.accuracy,
@@ -113,7 +116,8 @@ def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> Simil
     Args:
         pairs: Compared pairs.
         source: Name of the data.
-        rule: "simultaneous", or "published" for overlapping 83 % intervals.
+        rule: "simultaneous" for tests over images or participants, or "published" for the VCR
+            paper's rules: overlapping 83 % intervals, and a pooled binomial test of judgements.
     """
     by_curves = {frozenset((pair.a, pair.b)) for pair in pairs if pair.of != JUDGEMENTS}
     used = [
@@ -171,16 +175,15 @@ def _verdict(p: float, at_most: float, margin: float) -> str:
 
 def _is_open(name: str, pairs: Sequence[ComparedPair], rule: str) -> bool:
     """Whether any pair with this corruption is undecided."""
-    concerned = [pair for pair in pairs if name in (pair.a, pair.b)]
-    if rule == PUBLISHED_RULE:
-        # The published rule has no undecided outcome for curves.
-        concerned = [pair for pair in concerned if pair.of == JUDGEMENTS]
-    return any(pair.verdict == UNDECIDED for pair in concerned)
+    # The published rule has no undecided outcome.
+    return rule != PUBLISHED_RULE and any(
+        pair.verdict == UNDECIDED for pair in pairs if name in (pair.a, pair.b)
+    )
 
 
 def _is_alike(pair: ComparedPair, rule: str) -> bool:
-    if rule == PUBLISHED_RULE and pair.of != JUDGEMENTS:
-        return pair.published_rule == OVERLAP
+    if rule == PUBLISHED_RULE:
+        return pair.published_rule in (OVERLAP, NOT_TOLD)
     return pair.verdict == SIMILAR
 
 
@@ -188,12 +191,14 @@ def _class(
     members: tuple[str, ...], pairs: Sequence[ComparedPair], source: str, rule: str
 ) -> CorruptionClass:
     inside = [pair for pair in pairs if {pair.a, pair.b} <= set(members)]
-    tests = dict.fromkeys(JUDGEMENTS if pair.of == JUDGEMENTS else rule for pair in inside)
+    tests = dict.fromkeys(
+        (JUDGEMENT_TESTS if pair.of == JUDGEMENTS else TESTS)[rule] for pair in inside
+    )
     return CorruptionClass(
         "+".join(members),
         members,
         STUDY,
-        "; ".join(TESTS[test] for test in tests),
+        "; ".join(tests),
         # The smallest p-value is the strongest evidence against similarity within the class.
         round(min(pair.p_holm for pair in inside), 6),
         min(pair.n for pair in inside),

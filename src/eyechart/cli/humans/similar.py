@@ -9,6 +9,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
 from eyechart.humans.human_settings import HumanSettings
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ def similar(
     rule: Annotated[
         str | None,
         typer.Option(
-            help="Rule for similar curves: simultaneous (simultaneous test, the default) or"
-            " published (83 % intervals)."
+            help="Rule for similar corruptions: simultaneous (simultaneous test of curves, test of"
+            " judgements over participants; the default) or published (83 % intervals of curves,"
+            " pooled binomial test of judgements)."
         ),
     ] = None,
     margin: Annotated[
@@ -80,14 +82,18 @@ def similar(
     """Find corruptions that look similar to humans.
 
     Compares the human curves of all pairs of corruptions by the published 83 % rule and by a
-    simultaneous test with Holm correction. For a same/different study, the judgements are tested
-    instead. All pairs within a class are similar.
+    simultaneous test with Holm correction. Same/different judgements are tested by the published
+    binomial test and over participants. All pairs within a class are similar.
     """
     from eyechart.humans.dropped_trials import simulated_note
     from eyechart.humans.reference import find_reference, study_name
     from eyechart.humans.same_different import judgements_file
     from eyechart.humans.transfer import check_replaceable, write_classes
+    from eyechart.scores.similar_pairs import RULES, SIMULTANEOUS
 
+    rule = SIMULTANEOUS if rule is None else rule
+    if rule not in RULES:
+        raise unknown_name("rule", rule, RULES)
     if a is not None and a == b:
         raise UsageError(f"The two experiments must differ, got {a} twice.")
     if (a is None) != (b is None):
@@ -101,18 +107,14 @@ def similar(
         check_replaceable(out)
     file = judgements_file(Path(reference))
     if file is not None:
-        curves_only = {
-            "--rule": rule,
-            "--margin": margin,
-            "--clean-responses": humans.clean_responses,
-        }
+        curves_only = {"--margin": margin, "--clean-responses": humans.clean_responses}
         for option, value in curves_only.items():
             if value is not None:
                 raise UsageError(
                     f"{option} applies to curves, but {reference} has same/different judgements: "
                     f"omit {option}."
                 )
-        classes = similar_of_study(file, study_name(Path(reference)), a, b)
+        classes = similar_of_study(file, study_name(Path(reference)), a, b, rule)
     else:
         loaded = find_reference(reference, humans.clean_responses)
         if note := simulated_note(loaded):
@@ -126,11 +128,13 @@ def similar(
         print(f"{out}: for eyechart evaluate --similar {out}")
 
 
-def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "SimilarClasses":
+def similar_of_study(
+    file: Path, source: str, a: str | None, b: str | None, rule: str
+) -> "SimilarClasses":
     """Print the judgements of all pairs, or of one pair; return the classes of all corruptions."""
     from eyechart.humans.dropped_trials import SIMULATED
     from eyechart.humans.same_different import analyze, is_simulated, pick, read_single_judgements
-    from eyechart.scores.similar_pairs import SIMULTANEOUS, compare_judgements, find_similar
+    from eyechart.scores.similar_pairs import compare_judgements, find_similar
 
     results = analyze(read_single_judgements(file))
     if not results:
@@ -138,31 +142,25 @@ def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "
     if is_simulated(file):
         print(f"Note: {SIMULATED.format(source)}")
     print_judgements(results, results if a is None or b is None else [pick(results, a, b)])
-    return find_similar(compare_judgements(results), source, SIMULTANEOUS)
+    return find_similar(compare_judgements(results), source, rule)
 
 
 def similar_of_reference(
-    reference: "Reference", a: str | None, b: str | None, rule: str | None, margin: float | None
+    reference: "Reference", a: str | None, b: str | None, rule: str, margin: float | None
 ) -> "SimilarClasses":
     """Print the comparison of all pairs of human curves, or of one pair; return all classes.
 
-    `rule`: None for the simultaneous test; `margin`: None for the default.
+    `margin`: None for the default.
     """
-    from eyechart.core.registry import unknown_name
     from eyechart.humans.same_different import analyze
     from eyechart.scores.similar_pairs import (
         MARGIN,
-        RULES,
-        SIMULTANEOUS,
         compare_curves,
         compare_judgements,
         find_similar,
     )
 
-    rule = SIMULTANEOUS if rule is None else rule
     margin = MARGIN if margin is None else margin
-    if rule not in RULES:
-        raise unknown_name("rule", rule, RULES)
     judged = analyze(reference.responses.judgements)
     names = {*reference.experiments, *(name for result in judged for name in (result.a, result.b))}
     for name in (a, b):
@@ -209,22 +207,30 @@ def print_classes(similarity: "SimilarClasses") -> None:
 def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
     """Print the chosen pairs; p-values are corrected for the total number of pairs."""
     from eyechart.cli.shared.console import wide_console
-    from eyechart.humans.same_different import ALIKE
+    from eyechart.humans.same_different import ALIKE, MIN_OBSERVERS, MIN_RESPONSES
 
     wide_console().print(_judgements_table(chosen))
     if len(chosen) == 1:
         _print_one(chosen[0])
     over = f", corrected over {len(results)} pairs (Holm)" if len(results) > 1 else ""
     print(
-        f"p: two-sided test of the accuracy against one half{over}. pooled: binomial test, as if"
-        " responses were independent; participants: sign-flip test of each participant's"
-        " correct minus incorrect responses."
+        "published verdict: the VCR paper's exact binomial test of the accuracy against one half"
+        " (p binomial; two-sided, responses taken as independent, not corrected for the number of"
+        " pairs). told apart: p < 0.05; not told apart: otherwise."
     )
     print(
-        "Verdicts use the test over participants. told apart: p < 0.05; not told apart: the upper"
-        f" 95 % limit of the accuracy, over participants, is below {ALIKE:g}; hardly told apart:"
-        " both conditions hold; undecided: neither condition holds."
+        "verdict: sign-flip test of each participant's correct minus incorrect responses (p part.;"
+        f" two-sided{over}). told apart: p < 0.05; not told apart: the upper 95 % limit of the"
+        f" accuracy, over participants, is below {ALIKE:g}; hardly told apart: both conditions"
+        f" hold; undecided: neither condition holds; too few: at least {MIN_OBSERVERS} participants"
+        f" and {MIN_RESPONSES} responses are needed."
     )
+    if anonymous := sum(result.n_anonymous for result in chosen):
+        print(
+            f"Note: {anonymous:,} responses do not state their participant (column subject). The"
+            " verdict takes each for a different participant, although one participant may have"
+            " given many of them: add the column."
+        )
     if any(result.n_missing for result in chosen):
         count = sum(result.n_missing for result in chosen)
         print(f"{count} trials without a response in time were ignored.")
@@ -301,22 +307,24 @@ def _judgements_table(results: "list[PairResult]") -> object:
     table = Table(box=None, pad_edge=False)
     for name in ("a", "b"):
         table.add_column(name, overflow="fold")
-    for name in ("responses", "participants", "correct", "95 %", "p pooled", "p part.", "d′"):
+    for name in ("responses", "participants", "correct", "95 %", "d′", "p binomial", "p part."):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("“same” responses to same / different", justify="right")
+    table.add_column("published verdict")
     table.add_column("verdict", no_wrap=True)
     for result in results:
         table.add_row(
             result.a,
             result.b,
             f"{result.n_judgements:,}",
-            f"{result.n_participants:,}",
+            f"{result.n_participants:,}" if result.n_participants else "–",
             f"{result.accuracy:.3f}",
             f"{result.interval[0]:.2f}–{result.interval[1]:.2f}",
-            f"{result.pooled_holm:.2g}",
-            f"{result.by_participant_holm:.2g}",
             f"{result.sensitivity:.2f}",
+            f"{result.pooled:.2g}",
+            f"{result.by_participant_holm:.2g}",
             f"{result.said_same[0]:.2f} / {result.said_same[1]:.2f}",
+            result.published_verdict,
             result.verdict,
         )
     return table
