@@ -304,7 +304,7 @@ def private_run(home: Path) -> Path:
     (folder / "suites").mkdir()
     suite, table = folder / "suites" / "own.yaml", folder / "counts.csv"
     suite.write_text(OWN_SUITE)
-    table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.4,0.9,40,36\n0.8,0.6,40,24\n")
+    table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,1,60,60\n0.4,0.9,60,54\n0.8,0.6,60,36\n")
     humans = folder / "asked people.parquet"
     write_responses(humans, import_responses([table], "counts", corruption="film_noise"))
     (folder / "nets").mkdir()
@@ -336,7 +336,7 @@ def second_run(home: Path) -> Path:
 def chance_run(home: Path) -> Path:
     """Two models next to people who had two choices, both sides corrected for chance."""
     table, humans = home / "counts.csv", home / "two choices.parquet"
-    table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.4,0.9,40,36\n0.8,0.6,40,24\n")
+    table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,1,60,60\n0.4,0.9,60,54\n0.8,0.6,60,36\n")
     told = {"corruption": "gaussian_noise", "choices": 2}
     write_responses(humans, import_responses([table], "counts", **told))
     asked = ("--n", 40, "--corruption", "gaussian_noise", "--humans", humans, "--chance-correct")

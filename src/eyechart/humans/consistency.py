@@ -5,6 +5,7 @@ participants' responses to the clean image.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +38,17 @@ def check_rule(rule: object) -> str:
 def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return a mask of the responses to clean images."""
     return np.asarray((responses.delta_v == 0) | (responses.corruption == CLEAN))
+
+
+def own_clean_responses(responses: HumanResponses) -> HumanResponses:
+    """Return the responses to clean images that the rows contain, where the label is known."""
+    label, response = responses.label, responses.clean_response
+    rows = responses.only((label != "") & (response != ""))
+    return replace(
+        rows,
+        delta_v=np.zeros(len(rows)),
+        correct=(rows.clean_response == rows.label).astype(np.float64),
+    )
 
 
 def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArray:

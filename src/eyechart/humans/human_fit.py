@@ -20,6 +20,7 @@ from eyechart.humans.human_responses import (
     one_by_one,
 )
 from eyechart.labels.categories import CATEGORIES
+from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 FitOptions = dict[str, Any]
 """Keyword arguments of `fit_curve`."""
@@ -30,6 +31,11 @@ JudgedResponses = tuple[HumanResponses, FloatArray]
 PER_MIN, FEWEST_BINS = 1.5, 5
 """If most responses fall into bins below the minimum count and no number of bins is requested, the
 number of bins is reduced, but not below 5, so that each bin has about 1.5 times the minimum count.
+"""
+
+MIN_RESPONSES = round(FEWEST_BINS * PER_MIN * MIN_PER_BIN)
+"""Minimum number of responses to corrupted images that a score needs: 150, for 5 bins that have 1.5
+times the paper's minimum count of 20.
 """
 
 BY_CONDITION = {"spline": 0.01, "cobs": 0.3}

@@ -13,7 +13,13 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve import Curve
-from eyechart.humans.consistency import check_rule, consistency, find_rule, is_clean
+from eyechart.humans.consistency import (
+    check_rule,
+    consistency,
+    find_rule,
+    is_clean,
+    own_clean_responses,
+)
 from eyechart.humans.human_fit import FitOptions, fit_responses
 from eyechart.humans.human_responses import (
     CLEAN,
@@ -202,8 +208,13 @@ class Reference:
             self._fitted[key] = self._fit(experiment, metric, fit)
         return self._fitted[key]
 
-    def describe(self, corruption: str) -> str:
-        """Return one line that says which responses are used for a corruption, and how many."""
+    def describe(self, corruption: str, metric: str | None = None) -> str:
+        """Return one line that says which responses are used for a corruption, and how many.
+
+        Args:
+            corruption: Name of a corruption.
+            metric: "accuracy" or "consistency", to count only the responses that count for it.
+        """
         experiment = self.match(corruption)
         if experiment is None:
             return "no human reference"
@@ -214,18 +225,9 @@ class Reference:
             how = f"transferred within the {similar_class.name} class ({similar_class.evidence})"
         chance = f", corrected for chance ({self.choices} choices)" if self.corrected else ""
         return (
-            f"{title(experiment)} of {self.name} ({self.size_in_words(experiment)}), {how}{chance}"
+            f"{title(experiment)} of {self.name} ({self.size_in_words(experiment, metric)}),"
+            f" {how}{chance}"
         )
-
-    def stands_for(self, corruption: str) -> tuple[str, str, int]:
-        """Return the reference, experiment and number of participants used for a corruption.
-
-        The number of participants is 0 if it is unknown.
-        """
-        experiment = self.match(corruption)
-        if experiment is None:
-            return self.name, "", 0
-        return self.name, experiment, self.n_participants(experiment)
 
     def meeting(self, choices: int, chance_correct: bool = False) -> "Reference":
         """Return a reference that can be compared with a model that has this number of choices.
@@ -247,42 +249,69 @@ class Reference:
         # The cache contains curves without correction.
         return replace(self, corrected=True, _fitted={})
 
-    def count(self, experiment: str) -> int:
-        """Return the number of responses in an experiment."""
+    def count(self, experiment: str, metric: str | None = None) -> int:
+        """Return the number of responses in an experiment, or of those that count for a property.
+
+        A response counts for accuracy or consistency, and is part of its curve, if it is known
+        whether it is a hit, and at which Δv.
+        """
+        if metric is not None:
+            return int(self.rows_behind(experiment, metric).trials.sum())
         # Needed for every corruption and model, again and again.
         if experiment not in self._counted:
-            self._counted[experiment] = self._count(experiment)
+            rows = self.responses.only(self.responses.corruption == experiment)
+            # Tables of counts have the accuracy and the consistency of the same responses in
+            # separate rows; adding both would count every response twice.
+            known = (~np.isnan(rows.correct), ~np.isnan(rows.consistent))
+            self._counted[experiment] = max(int(rows.trials[hits].sum()) for hits in known)
         return self._counted[experiment]
 
     @cached_property
     def _counted(self) -> dict[str, int]:
         return {}
 
-    def _count(self, experiment: str) -> int:
-        responses = self.responses.only(self.responses.corruption == experiment)
-        # Tables of counts have the accuracy and the consistency of the same responses in separate
-        # rows; adding both would count every response twice.
-        known = (~np.isnan(responses.correct), ~np.isnan(responses.consistent))
-        return max(int(responses.trials[rows].sum()) for rows in known)
+    def n_participants(self, experiment: str, metric: str | None = None) -> int:
+        """Return the number of participants in an experiment, or 0 if it is unknown.
 
-    def n_participants(self, experiment: str) -> int:
-        """Return the number of participants in an experiment, or 0 if it is unknown."""
-        participants = set(self.responses.subject[self.responses.corruption == experiment].tolist())
-        return len(participants - {""})
+        With a property, only participants whose responses count for it.
+        """
+        rows = self._rows(experiment) if metric is None else self.rows_behind(experiment, metric)
+        return len(set(rows.subject.tolist()) - {""})
 
-    def size_in_words(self, experiment: str) -> str:
-        """Return the numbers of participants and responses as text."""
-        responses, n = f"{self.count(experiment):,} responses", self.n_participants(experiment)
+    def rows_behind(self, experiment: str, metric: str) -> HumanResponses:
+        """Return the responses to which the curve of a property is fitted."""
+        key = (experiment, metric)
+        if key not in self._behind:
+            rows = self._rows(experiment)
+            known = ~np.isnan(_hits(rows, metric)) & ~np.isnan(rows.delta_v)
+            self._behind[key] = rows.only(known)
+        return self._behind[key]
+
+    @cached_property
+    def _behind(self) -> dict[tuple[str, str], HumanResponses]:
+        return {}
+
+    def size_in_words(self, experiment: str, metric: str | None = None) -> str:
+        """Return the numbers of participants and responses as text.
+
+        With a property, only of those that count for it; otherwise, the number of responses that
+        count for each property is added where it is not all of them.
+        """
+        total, n = self.count(experiment), self.n_participants(experiment, metric)
+        size = f"{total:,} responses"
+        if metric is not None and self.count(experiment, metric) < total:
+            size = f"{metric} known for {self.count(experiment, metric):,} of {size}"
+        elif metric is None and experiment in self.experiments:
+            known = [(name, self.count(experiment, name)) for name in METRICS]
+            size += "".join(f", {name} known for {n:,}" for name, n in known if 0 < n < total)
         if self.responses.simulated:
-            return f"{n:,} simulated participants (robots), {responses}"
-        return f"{n:,} {'human' if n == 1 else 'humans'}, {responses}" if n else responses
+            return f"{n:,} simulated participants (robots), {size}"
+        return f"{n:,} {'human' if n == 1 else 'humans'}, {size}" if n else size
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:
         """Return an experiment's rates per condition, or per bin if it has no conditions."""
-        responses = self._rows(experiment)
-        hits, seen = _hits(responses, metric), ~np.isnan(responses.delta_v)
-        keep = seen & ~np.isnan(hits)
-        responses, hits = responses.only(keep), hits[keep]
+        responses = self.rows_behind(experiment, metric)
+        hits = _hits(responses, metric)
         by_name = responses.condition
         if not (by_name != "").all():
             # Without named conditions, points are the bins of VCR's Algorithm 1.
@@ -322,13 +351,17 @@ class Reference:
 
         If the separate test used the experiment's images, the responses from both are returned: the
         study then collected clean responses deliberately, and few images in the experiment itself
-        are clean.
+        are clean. Without a separate test, accuracy on clean images also comes from the clean
+        responses that the rows themselves contain.
         """
         # Clean images may be a condition of the experiment or a separate set.
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))
         # In merged files, clean images from other studies do not count.
         apart = (self.judged.corruption == CLEAN) & np.isin(self.judged.study, responses.study)
         beside = self.judged.only(apart & ~np.isnan(_hits(self.judged, metric)))
+        if not len(beside) and metric == "accuracy":
+            # Tables such as VCR's repeat the response to the clean image in each row.
+            return join_responses([within, own_clean_responses(responses)])
         if len(within) and len(beside) and _same_images(responses, beside):
             return join_responses([within, beside])
         return within if len(within) else beside

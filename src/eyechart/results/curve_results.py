@@ -156,7 +156,9 @@ class HumanComparison(Record):
     experiment: str = ""
     """Name of the experiment in that reference."""
     observers: int = 0
-    """Number of humans whose responses the curve is based on; 0 if unknown."""
+    """Number of humans whose responses count for this property; 0 if unknown."""
+    responses: int = 0
+    """Number of responses that count for this property: those the human curve is fitted to."""
 
 
 class HumanPoint(Record):

@@ -17,6 +17,7 @@ from eyechart.curves.curve import Curve
 from eyechart.curves.curve_settings import BINS, CurveSettings
 from eyechart.curves.density import to_density
 from eyechart.curves.estimator_registry import ESTIMATORS, usual_min_per_bin
+from eyechart.humans.human_fit import MIN_RESPONSES
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.images.published_source import SEVERITIES
 from eyechart.labels.categories import CATEGORIES, NONE
@@ -92,7 +93,20 @@ def make_fit(settings: CurveSettings) -> Fit:
 def human_curve(
     reference: Reference, corruption: str, metric: str, fit: Fit
 ) -> tuple[Curve | None, str]:
-    """Return the human curve, fitted like a model's; if there is none, None and the reason."""
+    """Return the human curve, fitted like a model's; if there is none, None and the reason.
+
+    There is none if fewer than `MIN_RESPONSES` responses to corrupted images count for it.
+    """
+    experiment = reference.match(corruption)
+    if experiment is None:
+        return None, NO_REFERENCE
+    behind = reference.rows_behind(experiment, metric)
+    n_corrupted = int(behind.trials[behind.delta_v > 0].sum())
+    if 0 < n_corrupted < MIN_RESPONSES:
+        return None, (
+            f"{NO_HUMAN_CURVE}: {metric} is known for {n_corrupted:,} responses to corrupted images"
+            f" in {experiment} of {reference.name}, and at least {MIN_RESPONSES} are needed"
+        )
     try:
         curve = reference.curve(corruption, metric, **fit.human_options())
     except UsageError as error:

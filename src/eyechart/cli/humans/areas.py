@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from eyechart.scores.scoring import Fit, HumanArea
 
 SCORES = {"accuracy": "R_a", "consistency": "R_p"}
-HEAD = ("experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bins", "responses")
+HEAD = (
+    "experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bins", "humans",
+    "responses",
+)  # fmt: skip
 
 
 @examples(
@@ -85,13 +88,14 @@ def _row(reference: "Reference", area: "HumanArea") -> list[str]:
     from eyechart.stats.estimate import LEVELS
 
     start = [escape(area.experiment), SCORES[area.metric]]
+    # what counts for this curve: consistency needs clean responses too, which some images lack
+    n_humans = reference.n_participants(area.experiment, area.metric)
+    n_responses = reference.count(area.experiment, area.metric)
+    end = [f"{n_humans:,}" if n_humans else "–", f"{n_responses:,}"]
     if area.curve is None:
-        all_responses = f"{reference.count(area.experiment):,}"
-        return [*start, *["–"] * (len(HEAD) - 3), all_responses]
+        return [*start, *["–"] * (len(HEAD) - len(start) - len(end)), *end]
     curve = area.curve
-    # only the images of this curve: consistency also needs clean responses, which some images lack
-    responses = f"{curve.bins.counts.sum():,.0f}"
     pairs = (*map(curve.interval, LEVELS), curve.bounds)
     clean = "–" if curve.left is None else f"{curve.left:.3f}"
     spans = [f"{low:.3f}–{high:.3f}" for low, high in pairs]
-    return [*start, f"{curve.area:.3f}", *spans, clean, f"{len(curve.bins.counts)}", responses]
+    return [*start, f"{curve.area:.3f}", *spans, clean, f"{len(curve.bins.counts)}", *end]

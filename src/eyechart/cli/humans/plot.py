@@ -58,7 +58,7 @@ def plot(
     from eyechart.humans.transfer import PUBLISHED, find_classes
     from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference
-    from eyechart.scores.scoring import make_fit
+    from eyechart.scores.scoring import human_areas, make_fit
     from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
     if consistency and not by_class:
@@ -85,6 +85,9 @@ def plot(
     else:
         make = partial(draw_reference, chosen, percent / 100, fit)
     write_figure(make, out, caption)
+    for area in human_areas(chosen, fit):
+        if area.curve is None:
+            print(f"Note: {area.experiment}, {area.metric}: {area.why}.")
     print(
         f"{out}: curves of {', '.join(drawn)} from {chosen.name}. {simulated_note(chosen)}".strip()
     )

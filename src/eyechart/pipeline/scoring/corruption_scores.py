@@ -197,9 +197,9 @@ class CorruptionScorer:
             return None, "humans and the model have no observed visual change in common"
         areas = compared_areas(human, model)
         hmri, mrsi = compared_replicates(human, model)
-        reference, experiment, n_observers = source.stands_for(self.corruption)
+        experiment = source.match(self.corruption) or ""
         comparison = HumanComparison(
-            about=source.describe(self.corruption),
+            about=source.describe(self.corruption, metric),
             kind=source.kind(self.corruption) or "",
             hmri=make_estimate(areas.hmri, hmri, n_images),
             hmri_bounds=hmri_bounds(human, model),
@@ -223,9 +223,10 @@ class CorruptionScorer:
             human_bins=len(human.bins.counts),
             human_left_anchor=human.left,
             human_right_anchor=human.right,
-            reference=reference,
+            reference=source.name,
             experiment=experiment,
-            observers=n_observers,
+            observers=source.n_participants(experiment, metric),
+            responses=source.count(experiment, metric),
         )
         return comparison, ""
 

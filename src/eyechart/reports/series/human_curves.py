@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve import Curve
 from eyechart.humans.reference import Reference, title
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
@@ -18,7 +17,7 @@ from eyechart.reports.words import listed
 from eyechart.results.curve_results import Numbers
 from eyechart.results.schema import HumanExperiment
 from eyechart.scores.registry import PROPERTIES
-from eyechart.scores.scoring import Fit
+from eyechart.scores.scoring import Fit, human_curve
 
 GRID = np.linspace(0, 1, 401)
 """Values of Δv at which curves of a reference are drawn."""
@@ -193,7 +192,7 @@ def reference_line(
     reference: Reference, experiment: str, property_name: str, level: float, fit: Fit
 ) -> HumanLine | None:
     """Return an experiment's "accuracy" or "consistency" curve; None if there is none."""
-    curve: Curve | None = reference.curve(experiment, property_name, **fit.human_options())
+    curve, _ = human_curve(reference, experiment, property_name, fit)
     if curve is None:
         return None
     low, high = curve.band(GRID, level)
