@@ -26,9 +26,10 @@ async function begin(): Promise<void> {
   const root = document.getElementById("app");
   if (!root) return;
   const shelf = bestShelf();
-  const who = arrival(location.pathname, location.search, clientOf(shelf));
+  const client = clientOf(shelf);
+  const who = arrival(location.pathname, location.search, client);
   const connection = new Connection();
-  const session = new Session(who, shelf, connection);
+  const session = new Session(who, client, shelf, connection);
   const pending = await openPending();
   const world: World = { who, session, connection, pending, interrupted: false };
   await run(visit(world), world, root);

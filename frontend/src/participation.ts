@@ -14,14 +14,14 @@ import type { Page } from "./plugins/screen";
 import { ResponseQueue } from "./queue";
 import { RECRUITERS } from "./recruiters";
 import { pause } from "./retry";
-import { consent, declined, eyesight, eyesightOf, rejected } from "./screens/arrival";
+import { consent, declined, elsewhere, eyesight, eyesightOf, rejected } from "./screens/arrival";
 import { beforeMain, beforeTest, goOn, instructions, rest } from "./screens/begin";
 import { anotherTab, debrief, failed } from "./screens/end";
 import { feedback } from "./screens/feedback";
 import type { Session } from "./session";
 import { show, type Step, type Steps, type World } from "./steps";
 import { text } from "./texts";
-import type { ResponseBody, SessionState, StudyInfo, TrialInfo } from "./wire";
+import type { Eyesight, ResponseBody, SessionState, StudyInfo, TrialInfo } from "./wire";
 
 const USUAL = 1000 / 60;
 const FULL_SCREEN_MS = 500;
@@ -67,7 +67,7 @@ export class Participation {
       await this.session.checkArrival();
       yield* this.agreed();
       const { action } = this.study.survey === "eyesight" ? yield show(eyesight()) : {};
-      await this.session.join(eyesightOf(action));
+      yield* this.joined(eyesightOf(action));
       state = await this.resume();
       if (!state) throw new Error("a new token is void");
     }
@@ -90,6 +90,18 @@ export class Participation {
       const { action } = yield show(consent(this.study));
       if (action === "agree") return;
       yield show(declined());
+    }
+  }
+
+  /** Join; a participant who began in another browser is asked for the code that it showed. */
+  private async *joined(answer: Eyesight | null): Steps<void> {
+    for (let code = ""; ; ) {
+      try {
+        return await this.session.join(answer, code);
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.code !== "elsewhere") throw error;
+        code = (yield show(elsewhere(code !== ""))).action ?? "";
+      }
     }
   }
 

@@ -28,6 +28,7 @@ export class Session {
 
   constructor(
     private readonly who: Arrival,
+    private readonly browser: string,
     private readonly shelf: Shelf,
     private readonly connection: Connection,
   ) {
@@ -45,12 +46,17 @@ export class Session {
     return this.token !== null;
   }
 
-  /** Give consent and join, or rejoin; errors (preview, full, closed) are thrown. */
-  async join(eyesight: Eyesight | null = null): Promise<void> {
+  /**
+   * Give consent and join, or rejoin; errors (preview, full, closed, elsewhere) are thrown. `code`:
+   * the participant code, with which a session that began in another browser is resumed here.
+   */
+  async join(eyesight: Eyesight | null = null, code = ""): Promise<void> {
     const body: JoinRequest = {
       platform: this.who.platform,
       ids: this.who.ids,
       consent: true,
+      browser: this.browser,
+      code,
       eyesight,
       screen: {
         width: screen.width,

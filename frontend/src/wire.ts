@@ -39,11 +39,17 @@ export interface JoinReply {
   state: string;
 }
 
-/** A request to join, with the participant's consent and the answer about eyesight, if any. */
+/**
+ * A request to join, with the participant's consent and the answer about eyesight, if any.
+ * `browser` is the browser's random id. Another browser needs the participant's `code` to
+ * resume a session: ids of recruiters are known to others.
+ */
 export interface JoinRequest {
   platform: Platform;
   ids: Record<string, string>;
   consent: true;
+  browser?: string | null;
+  code?: string;
   eyesight?: Eyesight | null;
   screen?: ScreenSize;
 }

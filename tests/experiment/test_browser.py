@@ -306,6 +306,25 @@ def test_a_full_study_says_so(browser, tmp_path):
         assert here.count(ParticipantRow) == 0 and not here.problems
 
 
+def test_another_browser_asks_for_the_participant_code(browser, tmp_path):
+    with place(tmp_path) as here, new_page(browser, here) as first, new_page(browser, here) as page:
+        first.goto(here.address(**PROLIFIC))
+        first.locator("[data-action='agree']").click()
+        code = first.locator("[data-code='participant']").inner_text()
+        page.goto(here.address(**PROLIFIC))
+        page.locator("[data-action='agree']").click()
+        page.wait_for_selector("[data-screen='elsewhere']")
+        assert AXE.exists() is False or violations(page) == []
+        for typed, screen in (("PWRONG", "elsewhere"), (f" {code.lower()} ", "instructions")):
+            page.locator("input").fill(typed)
+            page.locator("[data-action='resume']").click()
+            page.wait_for_selector(f"[data-screen='{screen}']")
+        assert here.count(ParticipantRow) == 1
+        # The browser that has the session resumes it without the code.
+        page.reload()
+        page.wait_for_selector("[data-screen='instructions']")
+
+
 def test_the_browser_obeys_the_policy_and_nothing_outside_is_asked(browser, tmp_path):
     with place(tmp_path) as here, new_page(browser, here) as page:
         asked = []

@@ -117,7 +117,7 @@ def test_a_backup_restored_after_a_kill_has_every_response_acknowledged_before(t
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_backups_of_20_random_moments_restored_after_a_kill(tmp_path):
     check_moments(tmp_path, number=20, seed=2)
 

@@ -583,8 +583,9 @@ def test_whoever_takes_up_another_task_hands_in_that_one(client):
         "workerId": "W9",
         "turkSubmitTo": "https://www.mturk.com",
     }
-    Visitor(client, platform="mturk", ids=turk).begin()
+    first = Visitor(client, platform="mturk", ids=turk).begin()
     again = Visitor(client, platform="mturk", ids=turk | {"assignmentId": "A2"})
+    again.browser = first.browser
     again.join(expect=200)
     with client.database.reading() as db:
         ids = db.scalars(select(IdentityRow.ids).join(ParticipantRow)).all()

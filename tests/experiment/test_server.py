@@ -331,7 +331,7 @@ def test_platform_ids_are_kept_apart_and_can_be_forgotten(client):
     with client.database.reading() as db:
         assert db.scalar(select(func.count()).select_from(IdentityRow)) == 0
     # and the person is still known again
-    again = Visitor(client, platform="prolific", ids=ids)
+    again = Visitor(client, platform="prolific", ids=ids, browser=visitor.browser)
     again.join(expect=200)
     assert again.state()["participant"] == visitor.state().get("participant", person.code)
 

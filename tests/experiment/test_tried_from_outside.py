@@ -165,7 +165,8 @@ def test_x6_participants_who_are_present_are_expected_to_need_their_trials(tmp_p
     with serving(folder) as client:
         # 60 places: two sessions of 24 leave 12
         for _ in range(3):
-            Visitor(client).begin()
+            # A session without a trial takes up no places.
+            assert Visitor(client).begin().next()["next"] == "trial"
         assert Visitor(client).join(expect=409)["code"] == "full"
 
 

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -169,11 +169,13 @@ class Visitor:
     ids: dict[str, str] | None = None
     token: str = ""
     tab: str = ""
+    browser: str = field(default_factory=lambda: str(uuid4()))
 
-    def join(self, expect: int = 201) -> Any:
+    def join(self, expect: int = 201, **more: Any) -> Any:
         if self.ids is None:
             self.ids = {"client": str(uuid4())}
-        body = {"platform": self.platform, "ids": self.ids, "consent": True, "screen": {}}
+        body = {"platform": self.platform, "ids": self.ids, "consent": True, "screen": {},
+                "browser": self.browser} | more  # fmt: skip
         reply = self.client.post(f"/api/studies/{self.study}/sessions", json=body)
         assert reply.status_code == expect, reply.text
         if reply.status_code in (200, 201):

@@ -106,6 +106,43 @@ export function phone(touch: boolean): Page {
   };
 }
 
+/** Ends with the participant code as its action; `wrong`: whether the last one was not right. */
+export function elsewhere(wrong: boolean): Page {
+  return {
+    screen: "elsewhere",
+    build(done) {
+      const field = make("input", {
+        class: "code",
+        "aria-label": text("code.participant"),
+        autocomplete: "off",
+        maxlength: "64",
+        required: "",
+      });
+      const form = make(
+        "form",
+        {},
+        make("div", { class: "codebox" }, make("span", {}, text("code.participant")), field),
+        make(
+          "button",
+          { class: "button primary", "data-action": "resume" },
+          text("another-tab.continue"),
+        ),
+      );
+      // The page's policy allows forms to be sent to recruiting sites only.
+      form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        done(field.value.trim());
+      });
+      return sheet(text("elsewhere.heading"), [
+        note(text("elsewhere.text")),
+        wrong ? make("p", { class: "banner" }, text("elsewhere.wrong")) : null,
+        form,
+        note(text("rejected.site")),
+      ]);
+    },
+  };
+}
+
 /** Whether touch is the only pointing device. */
 export function isTouchOnly(): boolean {
   return matchMedia("(pointer: coarse)").matches && !matchMedia("(any-pointer: fine)").matches;

@@ -18,6 +18,8 @@ class PlainLink(Recruiter):
     title = "Plain link"
     parameters = ()
     person = "client"
+    # Random, and shown nowhere.
+    secret = "client"
 
     def address_help(self, address: str) -> str:
         """Return the address to share."""

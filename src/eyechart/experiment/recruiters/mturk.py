@@ -146,6 +146,8 @@ class MechanicalTurk(Recruiter):
     title = "Mechanical Turk"
     parameters = ("assignmentId", "hitId", "workerId", "turkSubmitTo")
     person = "workerId"
+    # Random. In a frame, a browser may not be allowed to keep an id of its own.
+    secret = "assignmentId"
     form_hosts = ("https://www.mturk.com", "https://workersandbox.mturk.com")
     frame_hosts = (
         "https://worker.mturk.com",

@@ -92,6 +92,8 @@ class Recruiter(ABC):
     Attributes:
         parameters: Ids that the platform adds to the study's address; all are required.
         person: The parameter that identifies the participant.
+        secret: The parameter that nobody but the participant knows, if there is one. Whoever comes
+            with the stored one resumes a session in any browser.
         form_hosts: Hosts to which the last page may send a form.
         frame_hosts: Hosts that may show the pages in an iframe.
         fees: What the platform charges, for estimates of the cost.
@@ -102,6 +104,7 @@ class Recruiter(ABC):
     title: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]]
     person: ClassVar[str]
+    secret: ClassVar[str] = ""
     settings: ClassVar[tuple[RecruiterSetting, ...]] = ()
     form_hosts: ClassVar[tuple[str, ...]] = ()
     frame_hosts: ClassVar[tuple[str, ...]] = ()

@@ -218,12 +218,10 @@ def _n_unclaimed(db: Db, config: StudyConfig, study_id: int, now: datetime) -> i
     open_places = select(func.sum(StimulusRow.capacity - StimulusRow.taken)).where(
         StimulusRow.study_id == study_id, StimulusRow.role == "main"
     )
+    # Not before the first trial: anybody can join with invented ids, and must not close the study.
     recent = exists().where(TrialRow.session_id == SessionRow.id, TrialRow.served_at > lease)
     present = select(SessionRow.id).where(
-        SessionRow.study_id == study_id,
-        SessionRow.state == ACTIVE,
-        # Whoever has just joined is present before the first trial is handed out.
-        or_(SessionRow.created_at > lease, recent),
+        SessionRow.study_id == study_id, SessionRow.state == ACTIVE, recent
     )
     n_present = select(func.count()).select_from(present.subquery())
     # Trials of those present that are in `taken` already.

@@ -29,6 +29,7 @@ from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TO
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.session_progress import planned
 from eyechart.experiment.server.sessions import (
+    Owner,
     Rejection,
     claim_tab,
     count_visit,
@@ -232,7 +233,8 @@ def make_app(
     def join_study(name: Name, body: wire.JoinRequest, response: Response) -> wire.JoinReply:
         """Begin a session (status 201), or resume the participant's session (status 200)."""
         arrival = arrival_of(name, body)
-        reply, is_new = join(study, arrival, body.screen, clock(), body.eyesight)
+        owner = Owner(str(body.browser or ""), body.code)
+        reply, is_new = join(study, arrival, body.screen, clock(), body.eyesight, owner)
         if not is_new:
             response.status_code = 200
         return reply

@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
@@ -57,6 +58,20 @@ class Rejection(Exception):
         self.status, self.code = status, code
 
 
+@dataclass(frozen=True)
+class Owner:
+    """What shows that a session is the caller's: the browser's random id, or the participant code.
+
+    Both are "" if they were not sent.
+    """
+
+    browser: str = ""
+    code: str = ""
+
+
+NOBODY = Owner()
+
+
 def count_visit(database: Database, study_id: int) -> None:
     """Count that the page of a study was opened; nothing else is stored before the consent."""
     with database.writing() as db:
@@ -71,16 +86,30 @@ def join(
     screen: ScreenSize | None,
     now: datetime,
     eyesight: str | None = None,
+    owner: Owner = NOBODY,
 ) -> tuple[JoinReply, bool]:
     """Return the session of an arriving participant, and whether it is new.
 
     A new token invalidates the previous one. `eyesight` is what the participant says about it.
+
+    Raises:
+        Rejection: If the participant cannot take part, or began in another browser.
     """
     digest = pseudonym_digest(study.secret, arrival.platform, arrival.person)
     for attempt in range(2):
         try:
             with study.database.writing() as db:
                 session, is_new = _find_session(db, study, arrival, digest, now)
+                if not (is_new or _is_owner(db, session, arrival, owner)):
+                    raise Rejection(
+                        409,
+                        "elsewhere",
+                        "You began in another browser: continue there, or enter the participant"
+                        " code that it shows.",
+                    )
+                _keep_ids(db, session, arrival)
+                if owner.browser:
+                    session.browser = token_hash(owner.browser)
                 if is_new and screen is not None:
                     session.screen = screen.model_dump()
                 if is_new:
@@ -121,8 +150,22 @@ def _find_session(
         session = _new_session(db, study, participant, now)
     elif not is_active(session) and _is_another_task(db, session, arrival):
         raise Rejection(409, "again", "You have taken part in this study before.")
-    _keep_ids(db, session, arrival)
     return session, is_new
+
+
+def _is_owner(db: Db, session: SessionRow, arrival: Arrival, owner: Owner) -> bool:
+    """Return whether the caller is the participant, and not somebody who knows a platform id."""
+    if owner.browser and session.browser == token_hash(owner.browser):
+        return True
+    # Typed by hand, maybe in lower case and with stray spaces.
+    if owner.code.strip().upper() == session.participant.code:
+        return True
+    recruiter = RECRUITERS[arrival.platform]
+    if recruiter.secret == recruiter.person:
+        return True
+    identity = db.get(IdentityRow, session.id)
+    known = "" if identity is None else identity.ids.get(recruiter.secret, "")
+    return known != "" and known == arrival.ids.get(recruiter.secret)
 
 
 def _sign(study: OpenStudy, session: SessionRow, now: datetime) -> JoinReply:

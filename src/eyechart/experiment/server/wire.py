@@ -126,9 +126,15 @@ class ArrivalRequest(Record):
 
 
 class JoinRequest(ArrivalRequest):
-    """A request to join, with the participant's consent and the answer about eyesight, if any."""
+    """A request to join, with the participant's consent and the answer about eyesight, if any.
+
+    `browser` is the browser's random id. Another browser needs the participant's `code` to resume a
+    session: ids of recruiters are known to others.
+    """
 
     consent: Agreed
+    browser: UUID | None = None
+    code: Annotated[str, StringConstraints(max_length=64)] = ""
     eyesight: Eyesight | None = None
     screen: ScreenSize = ScreenSize()
 

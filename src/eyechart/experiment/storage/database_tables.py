@@ -208,7 +208,8 @@ class SessionRow(Base):
     `hz`: its measured refresh rate. `seed`: determines the positions of catch trials. `eyesight`:
     what the participant says about it, None if not asked. `code`: the random completion code, which
     is shown only once the session has ended; None only until `connect_study` has set it for a
-    session of an earlier version.
+    session of an earlier version. `browser`: hash of the random id of the browser that may resume
+    the session without the participant code.
     """
 
     __tablename__ = "session"
@@ -226,6 +227,7 @@ class SessionRow(Base):
     hz: Mapped[float | None]
     eyesight: Mapped[str | None] = mapped_column(String(16))
     code: Mapped[str | None] = mapped_column(String(16), unique=True, index=True)
+    browser: Mapped[str | None] = mapped_column(String(64))
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
     participant: Mapped[ParticipantRow] = relationship()
