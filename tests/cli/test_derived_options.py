@@ -109,7 +109,6 @@ def test_defaults_are_said_where_they_are_declared():
     assert Fit().n_bootstrap == N_BOOTSTRAP
     fields = fields_of(EvaluateSettings)
     for name, number in (
-        ("preset", f"{N_SAMPLES:,}"),
         ("bins", f"{BINS}"),
         ("min_per_bin", f"{MIN_PER_BIN}"),
     ):

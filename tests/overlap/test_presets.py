@@ -1,4 +1,4 @@
-"""`eyechart overlap run --preset paper`: the settings that the ImageNet-NOC paper prints."""
+"""`eyechart overlap run --preset imagenet-noc`: the settings that the ImageNet-NOC paper prints."""
 
 import json
 from pathlib import Path
@@ -11,11 +11,12 @@ from commands import assert_rejected
 from eyechart.images.image_list import ListedImage
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.network_registry import NETWORKS
-from eyechart.overlap.overlap_settings import PRESETS, preset_line
+from eyechart.suites.presets import STUDIES, preset_line, values_of
 from eyechart.training.data import every_class
 from eyechart.training.recipe import Recipe
 from textures import save_textures
 
+NOC = values_of(STUDIES["imagenet-noc"])
 SMALL = ("--stimulus", "32x32", "--epochs", 1, "--batch-size", 16, "--precision", "float32")
 TWO = ("--suite", "imagenet-noc", "--corruption", "noc/hue", "--corruption", "noc/border")
 
@@ -43,12 +44,12 @@ def imagenet(tmp_path):
 
 def words(home, out, *more):
     places = ("--train-images", home / "train", "--images", home / "val")
-    return ("overlap", "run", "--preset", "paper", *places, "--out", out, *more)
+    return ("overlap", "run", "--preset", "imagenet-noc", *places, "--out", out, *more)
 
 
 def test_the_preset_is_what_the_paper_says():
     """Section 4: SGD of momentum 0.9, weight decay 1e-4, 40 epochs, batches of 256."""
-    own = PRESETS["paper"]
+    own = NOC
     named = (
         "epochs",
         "batch_size",
@@ -76,7 +77,7 @@ def test_the_preset_is_what_the_paper_says():
 
 def test_the_network_has_the_usual_stem_and_size():
     """Its 11.69 million parameters and 1.81 billion multiplications are those of ResNet-18."""
-    network = NETWORKS[str(PRESETS["paper"]["arch"])](1000)
+    network = NETWORKS[str(NOC["arch"])](1000)
     assert sum(own.numel() for own in network.parameters()) == 11_689_512
     first = next(own for own in network.modules() if isinstance(own, torch.nn.Conv2d))
     assert first.kernel_size == (7, 7) and first.stride == (2, 2)
@@ -110,16 +111,15 @@ def test_what_is_typed_goes_before_the_preset(run, home, tmp_path):
         "textures:network",
     )
     assert record["stimulus"] == "32x32" and record["together"] == {}
-    # only what the preset decided is called its own
-    assert "Preset paper: --lr 0.1 --schedule step --warmup 0 --weight-decay 0.0001" in told.out
-    for own in ("--epochs", "--stimulus", "--every", "--together", "--arch"):
-        assert own not in told.out
+    assert "Preset imagenet-noc: 2 corruptions, suites imagenet-noc instead of noc-cand" in told.out
+    assert "1 epochs instead of 40, batch size 16 instead of 256, learning rate 0.1" in told.out
+    assert "every 1 instead of 10" in told.out and "weight decay 0.0001" in told.out
 
 
 def test_imagenet_100_is_every_tenth_class_by_wordnet_id():
     shuffled = sorted(wordnet_ids(), key=lambda wnid: wnid[::-1])
     images = [ListedImage(Path(wnid), wnid, wnid) for wnid in shuffled]
-    kept = {image.label for image in every_class(images, int(PRESETS["paper"]["every"]))}
+    kept = {image.label for image in every_class(images, int(NOC["every"]))}
     assert sorted(kept) == sorted(wordnet_ids())[::10] and len(kept) == 100
 
 
@@ -128,13 +128,20 @@ def test_a_study_by_the_preset_is_of_imagenet_100_and_resnet_18(run, imagenet, t
     told = run(*words(imagenet, tmp_path / "out", *SMALL, "--batch-size", 64, *TWO))
     record = record_of(told, tmp_path / "out")
     assert record["network"] == "imagenet_resnet18" and len(record["classes"]) == 100
-    assert "--arch imagenet_resnet18 --every 10" in told.out
+    assert "imagenet_resnet18, every tenth class" in told.out
 
 
 def test_the_whole_preset_has_both_benchmarks_of_the_paper():
-    line = preset_line("paper", PRESETS["paper"])
-    assert line.startswith("Preset paper: --suite noc-candidates --suite imagenet-c --together")
-    for words in ("--together imagenet-noc", "--stimulus 224x224", "--weight-decay 0.0001"):
+    line = preset_line("imagenet-noc", STUDIES, NOC, 38)
+    assert line.startswith(
+        "Preset imagenet-noc: 38 corruptions, noc-candidates and imagenet-c, also"
+    )
+    for words in (
+        "also both benchmarks together",
+        "224x224 px",
+        "40 epochs",
+        "50% of a batch corr",
+    ):
         assert words in line
     assert "nesterov" not in line
 
@@ -142,8 +149,8 @@ def test_the_whole_preset_has_both_benchmarks_of_the_paper():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--start", "net.pt"), "--preset paper trains from scratch: omit --start"),
-        (("--preset", "papr"), "Did you mean 'paper'"),
+        (("--start", "net.pt"), "--preset imagenet-noc trains from scratch: omit --start"),
+        (("--preset", "imagenet-nox"), "Did you mean 'imagenet-noc'"),
         (
             ("--images", "small", "--train-images", "small"),
             "expects 1,000 classes, but small has 3",

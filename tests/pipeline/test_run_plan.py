@@ -115,21 +115,6 @@ def test_a_damaged_plan_is_one_sentence(folder, tmp_path):
         ec.evaluate(mean_color, folder, out=out, **QUICK)
 
 
-def test_the_study_is_one_word():
-    study = EvaluateSettings(images="images", preset="study")
-    assert study.plan.n == 50_000 and (study.plan.sampling, study.fit.estimator) == (
-        "parameters",
-        "spline",
-    )
-    assert study.fit.min_per_bin == 20
-    less = EvaluateSettings(images="images", preset="study", n=10_000)
-    assert less.plan.n == 10_000 and less.plan.sampling == "parameters"
-    usual = EvaluateSettings(images="images")
-    assert usual.plan.sampling == "pilot" and usual.fit.estimator == "isotonic"
-    with pytest.raises(ec.UsageError, match="Did you mean 'study'"):
-        ec.evaluate(mean_color, preset="stdy")
-
-
 def test_numbers_are_read_from_the_command_line():
     assert read_n("auto") is None and read_n("300") == 300
     with pytest.raises(ec.UsageError, match="--n must be a whole number or auto, got 'many'"):

@@ -87,7 +87,6 @@ REGISTRIES = {
         list(NETWORKS),
         {"models/network_registry.py"},
         {
-            "overlap/overlap_settings.py": "the default, and that of a published study",
             "structure/structure_settings.py": "those of two published studies",
         },
     ),
@@ -116,9 +115,9 @@ REGISTRIES = {
         {"suites/published.py"},
         {
             "cli/compare.py": "examples in a help text",
-            "overlap/overlap_settings.py": "the settings of a published study",
             "overlap/published_benchmarks.py": "the published tables of two suites",
             "reports/figures/rank_figure.py": "which two suites the figure needs",
+            "suites/presets.py": "the suite of each preset",
             "reports/terminal/leaderboard.py": "columns of a table of two suites",
             "results/ranking_comparison.py": "pairs of suites that papers compare",
             "scores/baseline_tables.py": "which suites a published baseline is for",

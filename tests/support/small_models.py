@@ -71,6 +71,16 @@ class Blocks(nn.Module):
         return (blocks - 0.5) @ self.weights.T
 
 
+class Trainable(Blocks):
+    """As `Blocks`, with a map that training changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weights = self.weights
+        del self.weights
+        self.weights = nn.Parameter(weights)
+
+
 thousand = Blocks()
 four_classes = Blocks(4)
 

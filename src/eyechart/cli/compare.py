@@ -193,6 +193,7 @@ def _print_published(
         ranked_title,
     )
     from eyechart.results.published_rows import rank_together
+    from eyechart.suites.suite import split_variant
 
     together = [ranked for board in boards if (ranked := rank_together(board, tables)) is not None]
     for ranked in together:
@@ -211,7 +212,7 @@ def _print_published(
             console.print(part)
         print(published_source(table))
         _print_note(table.note)
-        if any(board.board.suite == table.suite for board in boards):
+        if any(split_variant(board.board.suite)[0] == table.suite for board in boards):
             _print_note("these results are not ranked with the runs: images or baseline differ.")
         print()
     return {

@@ -12,6 +12,7 @@ from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
+from eyechart.suites.presets import TESTS, preset_line
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def make(settings: SampleSettings, making: MakeSettings) -> None:
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
     check_file_to_write(out)
     # before the images are read, which takes long
-    _ = settings.plan
+    plan = settings.plan
+    if settings.preset is not None:
+        print(preset_line(settings.preset, TESTS, vars(settings), len(plan.entries())))
     source = find_source(settings.images, with_window(settings.stimulus, settings.window))
     if source.published is not None:
         raise UsageError(

@@ -4,7 +4,7 @@ The command line, the Python signature and the documentation are derived from th
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from textwrap import fill
@@ -20,6 +20,7 @@ from typing import (
     get_origin,
 )
 
+from eyechart.core.arguments import as_text
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.shards import Shard, read_shard
 
@@ -58,6 +59,8 @@ class Option:
         read: converts the text on the command line to the field's value.
         typed_default: the default on the command line, if it is not the field's default.
         is_argument: whether the option is a positional argument on the command line.
+        presets: for an option that selects a preset, the values that each preset gives to other
+            options unless they are given.
     """
 
     help: str
@@ -73,6 +76,7 @@ class Option:
     typed_default: object = None
     is_argument: bool = False
     is_advanced: bool = False
+    presets: Mapping[str, Mapping[str, object]] | None = None
 
     def __get_pydantic_json_schema__(
         self, core_schema: "CoreSchema", handler: "GetJsonSchemaHandler"
@@ -140,6 +144,23 @@ def fields_of(record: type) -> Mapping[str, Field]:
     return MappingProxyType(by_name)
 
 
+def preset_values(options: Iterable[Field], given: Mapping[str, object]) -> dict[str, object]:
+    """Return the values that a preset among the given options gives to the other options.
+
+    Raises:
+        UsageError: If there is no preset of this name.
+    """
+    fields = {field.name: field for field in options}
+    values: dict[str, object] = {}
+    for field in fields.values():
+        presets, name = field.option.presets, given.get(field.name)
+        if presets is not None and name is not None:
+            if as_text(name, field.name) not in presets:
+                raise unknown_name(field.name, str(name), presets)
+            values |= presets[str(name)]
+    return {name: value for name, value in values.items() if name in fields and name not in given}
+
+
 def has_options(annotation: object) -> bool:
     """Return whether this is a settings record, in which every field is an option."""
     declared = getattr(annotation, "__dataclass_fields__", {}).values()
@@ -162,10 +183,14 @@ def takes_fields_of(
             for name in keywords:
                 if name not in known:
                     raise unknown_name("argument", name, known)
+            # fewer positional arguments than names are usual
+            given = {**dict(zip(positional, arguments, strict=False)), **keywords}
+            keywords.update(preset_values(known.values(), given))
             return function(record(*arguments, **keywords))
 
         assert isinstance(record, type)
         known = fields_of(record)
+        positional = [field.name for field in known.values() if not field.is_keyword]
         for name in ("__name__", "__qualname__", "__module__"):
             setattr(call, name, getattr(function, name))
         call.__doc__ = f"{inspect.getdoc(function)}\n\nArgs:\n{argument_lines(record)}\n"

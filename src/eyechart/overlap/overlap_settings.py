@@ -3,17 +3,15 @@
 This module imports nothing slow, because the command line is built from these records.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Self
 
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Option, Seed, ShardOption, fields_of
+from eyechart.core.options import Option, Seed, ShardOption
 from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.models.network_registry import ARCH_HELP
-from eyechart.training.recipe import Recipe
+from eyechart.suites.presets import STUDIES, preset_option
 from eyechart.training.training_settings import (
     ChosenCorruptions,
     Every,
@@ -36,6 +34,9 @@ MIN_GAIN = 0.02
 
 MIN_OVERLAP = 0.3
 """Overlap above which a corruption counts as covered, as observed in the paper."""
+
+IMAGENET_CLASSES = 1000
+"""Number of ImageNet classes, of which ImageNet-100 is every tenth by WordNet id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +108,7 @@ class OverlapSettings:
         ),
     ]
     train_images: Annotated[Path | None, images_option("Separate images to train on.")] = None
+    preset: Annotated[str | None, preset_option(STUDIES, "Training")] = None
     stimulus: Stimulus = "224"
     every: Every = 1
     suites: Annotated[
@@ -180,53 +182,3 @@ class OverlapSettings:
     def devices(self) -> list[str]:
         """Devices that share the work."""
         return [name.strip() for name in self.device.split(",")]
-
-
-PresetValue = str | int | float | bool | list[str]
-
-IMAGENET_CLASSES = 1000
-"""Number of ImageNet classes; the paper uses every tenth class by WordNet id (ImageNet-100)."""
-
-PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
-    {
-        # Increasing the coverage and balance of robustness benchmarks by using non-overlapping
-        # corruptions, section 4: ImageNet-100, ResNet-18, and both benchmarks of section 5
-        "paper": MappingProxyType(
-            {
-                "suites": ["noc-candidates", "imagenet-c"],
-                "together": ["imagenet-c", "imagenet-noc"],
-                "arch": "imagenet_resnet18",
-                "every": 10,
-                "stimulus": "224x224",
-                "epochs": 40,
-                "batch_size": 256,
-                "lr": 0.1,
-                "schedule": "step",
-                "warmup": 0.0,
-                "weight_decay": 1e-4,
-                "nesterov": False,
-                "share": 0.5,
-                "crop": 0,
-                "precision": "float32",
-            }
-        )
-    }
-)
-"""Settings of published studies, by field names of `OverlapSettings` and `Recipe`."""
-
-
-def preset_line(name: str, values: Mapping[str, PresetValue]) -> str:
-    """Return the options of a preset as they would be typed on the command line."""
-    fields = {**fields_of(OverlapSettings), **fields_of(Recipe)}
-    words = []
-    for field, value in values.items():
-        flag = fields[field].flags[0]
-        if isinstance(value, bool):
-            words += [flag] if value else []
-        else:
-            items = value if isinstance(value, list) else [value]
-            words += [
-                f"{flag} {item:g}" if isinstance(item, float) else f"{flag} {item}"
-                for item in items
-            ]
-    return f"Preset {name}: {' '.join(words)}"

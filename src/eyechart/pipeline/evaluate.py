@@ -32,9 +32,15 @@ from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
 from eyechart.pipeline.floors import Floor
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import find_source
-from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
+from eyechart.pipeline.prepare import (
+    EvaluationInputs,
+    check_baseline,
+    check_names,
+    plan_task,
+    prepare,
+)
 from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
-from eyechart.pipeline.scoring.baseline_choice import with_baseline
+from eyechart.pipeline.scoring.baseline_choice import BaselineChoice, with_baseline
 from eyechart.pipeline.scoring.score import score_run
 from eyechart.pipeline.self_test import Doubt, self_test
 from eyechart.pipeline.settings import EvaluateSettings
@@ -49,6 +55,7 @@ from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
 from eyechart.suites.assets import left_out_notes
+from eyechart.suites.presets import TESTS, preset_line
 from eyechart.testsets.testset import read_testset
 
 if TYPE_CHECKING:
@@ -323,15 +330,19 @@ def _predict(
         doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
     with session.stage("plan"):
         settings, run_plan = plan_run(settings, inputs, out)
+        plan = plan_task(settings, inputs).plan
+        # Before the plan is shown, so that an error is the only output.
+        choice = check_baseline(settings, plan, inputs)
+        lines = _plan_lines(settings, run_plan, choice)
     if settings.dry_run:
-        _show_plan(run_plan, progress)
+        _show(lines, progress)
         raise PlanOnly
     with session.stage("sampling"):
         # The plan is shown after the checks of `prepare`, so that an error is the only output.
         run = prepare(settings, inputs, out, progress)
         # Only now is the folder known to belong to this run.
         session.keep_in(run.folder.parent)
-        _show_plan(run_plan, progress)
+        _show(lines, progress)
         if run_plan is not None:
             run = with_pilot(run, run_plan, out, progress)
     if settings.shard is not None:
@@ -365,6 +376,21 @@ def score_predictions(
     return scored.model_copy(update=changes)
 
 
-def _show_plan(plan: RunPlan | None, progress: Progress) -> None:
-    if plan is not None:
-        progress.begin("plan", 1)(1, "\n".join(plan.sentences()))
+def _plan_lines(
+    settings: EvaluateSettings, run_plan: RunPlan | None, choice: BaselineChoice
+) -> list[str]:
+    """Return the plan in words: what is computed, what CE is computed against, and the preset."""
+    if run_plan is None:
+        # A given test set, or corrupted images in files.
+        lines = [f"{choice.title}."] if choice.title else []
+    else:
+        lines = run_plan.sentences(choice.title)
+    if settings.preset is not None:
+        n_corruptions = len(settings.plan.entries())
+        lines.append(preset_line(settings.preset, TESTS, vars(settings), n_corruptions))
+    return lines
+
+
+def _show(lines: Sequence[str], progress: Progress) -> None:
+    if lines:
+        progress.begin("plan", 1)(1, "\n".join(lines))

@@ -26,7 +26,7 @@ from eyechart.models.find import reject_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import find_humans
-from eyechart.pipeline.scoring.baseline_choice import HUMANS, choose_baseline
+from eyechart.pipeline.scoring.baseline_choice import HUMANS, BaselineChoice, choose_baseline
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.shard_folder import SHARDS_FOLDER, open_shard
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
@@ -79,7 +79,7 @@ def prepare(
     plan = task.plan
     check_ready(find_ruler(plan.ruler))
     check_labels(plan, models, images)
-    _check_baseline(settings, plan, inputs)
+    check_baseline(settings, plan, inputs)
     # The folder is checked before the strengths are searched, which can take long.
     if settings.shard is None:
         folder = open_run(out, task.settings())
@@ -113,11 +113,13 @@ def with_samples(task: PredictionTask) -> PredictionTask:
     return replace(task, groups=task.groups or plan_samples(task.images, task.plan))
 
 
-def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> None:
-    """Raise a UsageError if the baseline is not valid for these images."""
+def check_baseline(
+    settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs
+) -> BaselineChoice:
+    """Return the baseline of CE; raise a UsageError if it is not valid for these images."""
     names = [model.name for model in inputs.models]
     has_testset = settings.testset is not None
-    choose_baseline(settings.baseline_name, plan, inputs.images, names, has_testset)
+    choice = choose_baseline(settings.baseline_name, plan, inputs.images, names, has_testset)
     references, why = find_humans(settings.with_plan(plan))
     parts = () if references is None else references.parts
     if settings.baseline_name == HUMANS and all(part.corrected for part in parts):
@@ -125,6 +127,7 @@ def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationIn
             f"--baseline humans needs human errors: {why or 'they are corrected for chance'}; give "
             "another baseline, or none."
         )
+    return choice
 
 
 def _check_same(plan: Plan, asked: Plan) -> None:

@@ -94,8 +94,11 @@ class RunPlan(Record):
     maps: Mapping[str, PilotMap] = Field(default_factory=dict)
     """Expected visual change along the strength path of each corruption, from the pilot."""
 
-    def sentences(self) -> list[str]:
-        """Return the plan in words, and what would make the result more precise."""
+    def sentences(self, more: str = "") -> list[str]:
+        """Return the plan in words, and what would make the result more precise.
+
+        `more`: a clause for the end of the plan.
+        """
         # Without the factor, no precision would be left for the variance within images.
         images_needed = _round_up(BETWEEN / (AIM / _z()) ** 2 * 1.1)
         noun = "corruption" if self.n_corruptions == 1 else "corruptions"
@@ -104,7 +107,8 @@ class RunPlan(Record):
             samples = f"{self.n_at_levels:,} samples at published severities"
         lines = [
             f"Plan: {self.n_images:,} images, {self.n_corruptions} {noun}, {samples};"
-            f" about {_duration(self.seconds)}; mean R_a to about ±{self.half_width:.2f}."
+            f" about {_duration(self.seconds)}; mean R_a to about ±{self.half_width:.2f}"
+            f"{more and f'; {more}'}."
         ]
         reasons = {
             "given": "",

@@ -22,13 +22,13 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.curves.curve_settings import CurveSettings
-from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, SPLINE
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.pipeline.compute_settings import ComputeSettings
 from eyechart.pipeline.floors import Floor, read_floors
 from eyechart.scores.baseline_names import BASELINES
+from eyechart.suites.presets import TestPreset
 from eyechart.testsets.testset_settings import (
     LEVELS,
     N_SAMPLES,
@@ -57,8 +57,8 @@ DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 DEMO_SAMPLES = 150
 """Number of samples per corruption of the demo."""
 
-AUTO, STUDY = "auto", "study"
-"""Special values: auto for --n, study for --preset."""
+AUTO = "auto"
+"""The value of --n for which the number of samples is chosen."""
 
 
 def read_n(text: str) -> int | None:
@@ -167,14 +167,7 @@ class EvaluateSettings(
         float,
         Option(help=f"Time limit of --n {AUTO} in minutes.", group="Corruptions", metavar="NUMBER"),
     ] = 10.0
-    preset: Annotated[
-        str | None,
-        Option(
-            help=f"{STUDY}: the VCR study's {N_SAMPLES:,} samples, sampling and estimator.",
-            group="Corruptions",
-            metavar="NAME",
-        ),
-    ] = None
+    preset: TestPreset = None
     sampling: Annotated[
         str | None,
         Option(
@@ -304,7 +297,7 @@ class EvaluateSettings(
     @property
     def is_n_fixed(self) -> bool:
         """Whether the number of samples is given, and not chosen for the machine."""
-        return bool(self.n is not None or self.plan.is_at_levels or self.is_demo or self.preset)
+        return bool(self.n is not None or self.plan.is_at_levels or self.is_demo)
 
     @property
     def is_demo(self) -> bool:
@@ -327,7 +320,7 @@ class EvaluateSettings(
 
         # A given test set has its own number of samples, and sampling.
         is_drawn = self.testset is None
-        usual = DEMO_SAMPLES if self.is_demo and is_drawn and not self.preset else N_SAMPLES
+        usual = DEMO_SAMPLES if self.is_demo and is_drawn else N_SAMPLES
         shared = {field.name: getattr(self, field.name) for field in fields(TestsetSettings)}
         shared["corruptions"] = names_of(self.corruptions)
         plan = Plan(
@@ -336,7 +329,7 @@ class EvaluateSettings(
             labels=self.labels,
             **shared,
         )
-        if self.sampling is None and is_drawn and not self.preset and plan.sampling != LEVELS:
+        if self.sampling is None and is_drawn and plan.sampling != LEVELS:
             return replace(plan, sampling=PILOT)
         return plan
 
@@ -352,8 +345,6 @@ class EvaluateSettings(
         from eyechart.scores.scoring import Fit
 
         shared = {field.name: getattr(self, field.name) for field in fields(CurveSettings)}
-        if self.preset == STUDY and self.estimator == DEFAULT_ESTIMATOR:
-            shared["estimator"] = SPLINE
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:
@@ -389,9 +380,6 @@ class EvaluateSettings(
         from eyechart.humans.consistency import check_rule
         from eyechart.labels.rules import RULES
 
-        # First, because the plan depends on it.
-        if self.preset is not None and as_text(self.preset, "preset") != STUDY:
-            raise unknown_name("preset", self.preset, [STUDY])
         if self.testset is not None:
             as_path(self.testset, "testset", "the path of a file")
         flags = ("balanced", "chance_correct", "download", "trust", "check", "strict")

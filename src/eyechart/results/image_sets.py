@@ -26,7 +26,10 @@ N_IMAGES, N_CLASSES = 50_000, 1_000
 SIDE, QUALITY = 224, 85
 """Side in pixels and JPEG quality of ImageNet-C's files."""
 
-INSTEAD = "name a baseline model with --baseline, or use the plain error rate"
+OTHER_BASELINE = (
+    "evaluate a baseline on the same images, for example --baseline torchvision:alexnet --download"
+)
+"""What to do where no published table is valid."""
 
 NAME = re.compile(r"(?:.*[/\\])?ILSVRC2012_val_(\d{8})(?:\.\w+)?")
 
@@ -125,13 +128,14 @@ def holds(
     if not table.suites:
         return ""
     # The first reason that applies is reported, the most general one first.
-    reason = (
-        _suite_reason(table, suite, corruptions)
-        or why_not(table.images, names, labels_per_class)
-        or ("" if side == SIDE else f"at {SIDE} px, but these images have {side} px")
-        or _file_reason(table, published_files, jpeg)
-    )
-    return f"The table '{table.name}' is valid {reason}: {INSTEAD}." if reason else ""
+    reason, remedy = _suite_reason(table, suite, corruptions), OTHER_BASELINE
+    reason = reason or why_not(table.images, names, labels_per_class)
+    if not reason and side != SIDE:
+        reason = f"at {SIDE} px, but these images have {side} px"
+        remedy = OTHER_BASELINE if published_files else f"give --stimulus {SIDE}"
+    if not reason:
+        reason, remedy = _file_reason(table, published_files, jpeg)
+    return f"The table '{table.name}' is valid {reason}: {remedy}." if reason else ""
 
 
 def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> str:
@@ -143,14 +147,15 @@ def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> st
     return f"for {len(table.errors)} corruptions, but '{unknown[0]}' is not one of them"
 
 
-def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> str:
+def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> tuple[str, str]:
+    """Return a clause on how the files differ from those of the table, and what to type."""
     if not table.saved:
         if published_files or jpeg is None:
-            return ""
-        return "for images that were never saved, but these were saved as JPEG"
+            return "", ""
+        return "for images that were never saved, but these were saved as JPEG", "omit --jpeg"
     if published_files or jpeg == QUALITY:
-        return ""
+        return "", ""
     # Corruptions in memory give different errors from the published JPEG files:
     # hendrycks/robustness#14.
     how = "were never saved as JPEG" if jpeg is None else f"have JPEG quality {jpeg}"
-    return f"for files of JPEG quality {QUALITY} (--jpeg {QUALITY}), but these {how}"
+    return f"for files of JPEG quality {QUALITY}, but these {how}", f"give --jpeg {QUALITY}"

@@ -13,7 +13,7 @@ from eyechart.scores.registry import BASELINE, CURVE_SCORES, HUMANS, LEADERBOARD
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.stats.ranking import Ranking, Swap, rank, swaps
 from eyechart.suites.catalogue import list_corruptions
-from eyechart.suites.published import WITH_LEVELS
+from eyechart.suites.published import VCR, WITH_LEVELS
 
 TWO_BENCHMARKS = ("imagenet-c", "imagenet-noc")
 """Suites whose rankings of models are compared by the same metric."""
@@ -89,7 +89,7 @@ class Discrete:
 def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
     """Return how rankings by ImageNet-C and VCR differ; None unless there are runs of both."""
     fixed = [board for board in boards if board.suite in WITH_LEVELS]
-    continuous = next((board for board in boards if board.suite == "vcr"), None)
+    continuous = next((board for board in boards if board.suite in VCR), None)
     if not fixed or continuous is None:
         return None
     models = _common([*fixed, continuous])

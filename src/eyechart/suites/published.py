@@ -17,3 +17,6 @@ PUBLISHED = tuple(TITLES)
 
 WITH_LEVELS = PUBLISHED[:2]
 """ImageNet-C and its extras, the suites with published levels 1 to 5."""
+
+VCR = ("vcr", "vcr@paper")
+"""VCR-Bench, and its variant with the functions that the paper names."""

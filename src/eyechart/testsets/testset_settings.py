@@ -11,6 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
 from eyechart.core.registry import one_of
 from eyechart.labels.space_names import NATIVE, SPACES
+from eyechart.suites.presets import TestPreset
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class SampleSettings(TestsetSettings):
     ] = N_SAMPLES
     _: KW_ONLY
     labels: Annotated[str, Option(help=f"{one_of(SPACES)}.", group="Data")] = NATIVE
+    preset: TestPreset = None
     stimulus: Annotated[
         str,
         Option(

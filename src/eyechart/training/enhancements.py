@@ -391,7 +391,8 @@ def _test_uncropped(
             note += "."
         except UsageError as error:
             divisor = NONE
-            note += f", without mCE: {error}"
+            reason, _, _ = str(error).rpartition(": ")
+            note += f", without mCE: {reason}."
     settings = replace(asked.settings, baseline=divisor)
     inputs = EvaluationInputs(models, images, device)
     return predict_and_score(settings, inputs, folder, progress), note

@@ -15,6 +15,7 @@ from eyechart.humans.human_settings import HumanReferences
 from eyechart.labels.space_names import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.scores.baseline_names import ALEXNET
+from eyechart.suites.presets import TestPreset
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 
 RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+)\s*)?")
@@ -215,6 +216,7 @@ class RetrainSettings:
     ] = ()
     severity: SeverityRange = None
     delta_v: ChangeRange = None
+    preset: TestPreset = None
     n: Annotated[
         int, Option(help="Number of test samples per corruption.", group="Corruptions")
     ] = N_SAMPLES

@@ -4,43 +4,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import shard_done, stopped
 from eyechart.core.errors import UsageError
-from eyechart.core.registry import unknown_name
 from eyechart.overlap.overlap_settings import (
     IMAGENET_CLASSES,
-    PRESETS,
     OverlapSettings,
-    PresetValue,
-    preset_line,
 )
+from eyechart.suites.presets import STUDIES, preset_line, values_of
 from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from eyechart.suites.suite import Entry
 
 
-def take_preset(context: typer.Context, name: str | None) -> str | None:
-    """Use a preset's values as defaults of all other options; typed options take precedence."""
-    if name is None:
-        return None
-    if name not in PRESETS:
-        raise unknown_name("preset", name, PRESETS)
-    context.default_map = {**(context.default_map or {}), **PRESETS[name]}
-    return name
-
-
 @examples(
     "eyechart overlap run --images val --train-images train --epochs 20",
-    "eyechart overlap run --preset paper --images imagenet/val --device cuda",
+    "eyechart overlap run --preset imagenet-noc --images imagenet/val --device cuda",
 )
 @derived_options
 def run(
-    context: typer.Context,
     settings: OverlapSettings,
     recipe: Annotated[
         Recipe,
@@ -58,26 +42,15 @@ def run(
             "deterministic",
         ),
     ],
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            # before all other options, whose defaults it sets
-            is_eager=True,
-            callback=take_preset,
-            rich_help_panel="Training",
-            help="Settings of a published study: paper (ImageNet-100, ResNet-18 with a 7×7 stem,"
-            " 224x224, 40 epochs, ImageNet-C and noc-candidates); other options take precedence.",
-        ),
-    ] = None,
 ) -> None:
     """Train a network on each corruption and test it on all of them."""
-    values = preset_values(context)
-    if "arch" in values and settings.start is not None:
-        raise UsageError(f"--preset {preset} trains from scratch: omit --start.")
-    if "together" in values and not ("suites" in values and not settings.corruptions):
+    preset = {} if settings.preset is None else values_of(STUDIES[settings.preset])
+    if preset and settings.start is not None:
+        raise UsageError(f"--preset {settings.preset} trains from scratch: omit --start.")
+    is_whole = settings.suites == preset.get("suites") and not settings.corruptions
+    if preset and settings.together == preset["together"] and not is_whole:
         # a study of other corruptions may not include all benchmarks of the preset
         settings = replace(settings, together=())
-        del values["together"]
     settings.check()
     from eyechart.cli.overlap.tables import show_study
     from eyechart.cli.shared.progress import ProgressBars
@@ -101,11 +74,12 @@ def run(
         settings.stimulus,
         settings.every,
         leave_out=settings.out,
-        # the preset selects classes of ImageNet; a typed --every may be for any dataset
-        n_classes=IMAGENET_CLASSES if "every" in values else None,
+        # the preset selects classes of ImageNet; another --every may be for any dataset
+        n_classes=IMAGENET_CLASSES if settings.every == preset.get("every") else None,
     )
-    if preset is not None:
-        print(preset_line(preset, values))
+    if settings.preset is not None:
+        values = {**vars(recipe), **vars(settings)}
+        print(preset_line(settings.preset, STUDIES, values, len(entries)))
     with ProgressBars() as bars:
         try:
             table = run_study(study, sources, settings.devices, settings.out, bars, settings.shard)
@@ -115,17 +89,6 @@ def run(
         print(shard_done(settings.shard, settings.out))
     else:
         show_study(settings.out)
-
-
-def preset_values(context: typer.Context) -> dict[str, PresetValue]:
-    """Return the options whose values come from the preset, not from the command line."""
-    decided = {}
-    for name, value in (context.default_map or {}).items():
-        source = context.get_parameter_source(name)
-        # compared by name, because some versions of typer have a private copy of click
-        if source is not None and source.name == "DEFAULT_MAP":
-            decided[name] = value
-    return decided
 
 
 def entries_of(suite_names: Sequence[str], corruptions: Sequence[str]) -> "tuple[Entry, ...]":

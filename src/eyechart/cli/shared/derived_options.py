@@ -14,7 +14,7 @@ import typer
 from typer.models import ParameterInfo
 
 from eyechart.cli.shared.paths import folder, folder_or_file
-from eyechart.core.options import GROUPS, Field, fields_of, has_options
+from eyechart.core.options import GROUPS, Field, fields_of, has_options, preset_values
 
 PATHS = {"folder": folder, "folder or file": folder_or_file}
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -87,6 +87,8 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters += [_parameter(field) for field in sorted(fields, key=_place_in_help)]
 
     def call(context: typer.Context, **typed: object) -> None:
+        given = {name: value for name, value in typed.items() if _is_typed(context, name)}
+        typed |= preset_values(fields, given)
         read = {name: options.value(context, typed) for name, options in derived.items()}
         if takes_context:
             typed[CONTEXT.name] = context

@@ -12,6 +12,7 @@ from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import stopped
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
+from eyechart.suites.presets import TESTS, preset_line
 from eyechart.training.recipe import RETRAINING, Recipe
 from eyechart.training.training_settings import RetrainSettings
 
@@ -24,13 +25,19 @@ if TYPE_CHECKING:
 
 @examples(
     "eyechart train retrain resnet50.pt --train-images train --images val",
-    "eyechart train retrain a.pt --train-images train --images val --corruption fog",
+    "eyechart train retrain a.pt --train-images train --images val --preset vcr",
 )
 @derived_options
 def retrain(
     context: typer.Context,
     settings: RetrainSettings,
-    test: Annotated[EvaluateSettings, Only("bins", "min_per_bin", "n_bootstrap", "label_maps")],
+    test: Annotated[
+        EvaluateSettings,
+        Only(
+            "bins", "min_per_bin", "binning", "estimator", "right_anchor", "n_bootstrap", "jpeg",
+            "label_maps",
+        ),
+    ],
     recipe: Annotated[
         Recipe,
         Only(
@@ -42,8 +49,8 @@ def retrain(
 ) -> None:  # fmt: skip
     """Retrain a model on corruptions; print its scores before and after.
 
-    The defaults are the settings of the VCR paper: 12,000 images, five epochs, all parameters. Run
-    the same command again to resume.
+    The defaults of the training are those of the VCR paper: 12,000 images, five epochs, all
+    parameters; --preset vcr tests as in the paper. Run the same command again to resume.
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
@@ -73,6 +80,9 @@ def retrain(
         settings.max_train_images,
     )
     asked.check()
+    if settings.preset is not None:
+        values = {**vars(test.at_published_strengths()), "stimulus": settings.stimulus}
+        print(preset_line(settings.preset, TESTS, values, len(names)))
     note_left_out(plan.left_out())
     where = own_device(find_device(settings.device))
 

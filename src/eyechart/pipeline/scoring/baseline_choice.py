@@ -18,7 +18,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.images.imageset import ImageSet
 from eyechart.models.find import NAMED
 from eyechart.models.model import Model
-from eyechart.results.image_sets import INSTEAD, holds
+from eyechart.results.image_sets import holds
 from eyechart.scores.baseline_tables import Baseline, built_in, find_baseline, measured_baseline
 from eyechart.suites.suite import all_entries
 from eyechart.testsets.plan import CLEAN, Plan
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 AUTO, NONE, HUMANS = "auto", "none", "humans"
 TABLE = ".csv"
+
+PUBLISHED_TITLE = "AlexNet (published table)"
+"""Title of the built-in tables, which all have the errors of AlexNet."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,14 @@ class BaselineChoice:
     name: str = ""
     table: Baseline | None = None
     note: str = ""
+
+    @property
+    def title(self) -> str:
+        """What CE is computed against, or why there is no CE; "" if a suite has no table."""
+        if not self.name:
+            return self.note.rstrip(".")
+        is_published = self.table is not None and bool(self.table.suites)
+        return f"CE against {PUBLISHED_TITLE if is_published else self.name}"
 
 
 def choose_baseline(
@@ -177,11 +188,11 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
         jpeg=plan.jpeg,
     )
     # A published error is a mean over all images at fixed strengths; other samples change it.
-    if not why and (
-        has_testset or plan.sampling not in (LEVELS, PARAMETERS) or not _is_even(plan, images)
-    ):
-        return (
-            f"The table '{table.name}' is valid for the published strengths with every image used "
-            f"equally often, but these samples differ: {INSTEAD}."
-        )
-    return why
+    is_published = plan.sampling in (LEVELS, PARAMETERS) and _is_even(plan, images)
+    if why or (is_published and not has_testset):
+        return why
+    remedy = f"give --sampling {PARAMETERS} --n {len(images)}"
+    return (
+        f"The table '{table.name}' is valid for the published strengths with every image used "
+        f"equally often, but these samples differ: {'omit --testset' if has_testset else remedy}."
+    )

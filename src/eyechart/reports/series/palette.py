@@ -6,7 +6,7 @@ Colors of text, grids and backgrounds are in `reports/figures/paper_style.py` an
 
 from collections.abc import Iterable, Mapping
 
-from eyechart.suites.published import WITH_LEVELS
+from eyechart.suites.published import VCR, WITH_LEVELS
 
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 RED = "#C1272D"
@@ -65,7 +65,7 @@ AREA_TINTS: Mapping[str, str] = {"humans": "#fbe9c6", "model": "#cfe4f1", "both"
 
 
 SUITE_COLORS: Mapping[str, tuple[str, str]] = {
-    "vcr": (BLUE, ""),
+    **dict.fromkeys(VCR, (BLUE, "")),
     **dict.fromkeys(WITH_LEVELS, (VERMILION, "/")),
     "": ("#7F7F7F", ""),
 }

@@ -11,10 +11,10 @@ from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.report import OfCorruption, Part, Report, pointer
 from eyechart.reports.words import corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
-from eyechart.suites.published import WITH_LEVELS
+from eyechart.suites.published import VCR, WITH_LEVELS
 from eyechart.testsets.coverage import CorruptionCoverage
 
-FIXED, CONTINUOUS = WITH_LEVELS, ("vcr",)
+FIXED, CONTINUOUS = WITH_LEVELS, VCR
 
 
 @dataclass(frozen=True)

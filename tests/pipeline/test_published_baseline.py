@@ -1,0 +1,142 @@
+"""CE against AlexNet's published table, through the command line, on images named as ImageNet's."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from commands import assert_rejected
+from eyechart.labels.imagenet import wordnet_ids
+from eyechart.suites.catalogue import list_corruptions
+from small_models import save_images
+
+TITLE = "CE against AlexNet (published table)"
+MODEL = "small_models:thousand"
+
+
+def first_line(told):
+    """Return the first line of a run; before it, there are only lines of progress."""
+    assert told.status == 0, told.err
+    return next(line for line in told.err.splitlines() if line.startswith("Plan: "))
+
+
+@pytest.fixture(scope="session")
+def validation_set(tmp_path_factory):
+    """Fifty tiny images of each of 1,000 classes, named as ImageNet's validation set."""
+    path = tmp_path_factory.mktemp("imagenet") / "val.tar"
+    numbers = np.random.default_rng(0)
+    with tarfile.open(path, "w") as archive:
+        for number in range(50_000):
+            file = io.BytesIO()
+            image = numbers.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+            Image.fromarray(image).save(file, "BMP")
+            name = f"{wordnet_ids()[number % 1000]}/ILSVRC2012_val_{number + 1:08d}.JPEG"
+            member = tarfile.TarInfo(name)
+            member.size = file.tell()
+            file.seek(0)
+            archive.addfile(member, file)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
+
+
+def test_the_documented_command_divides_by_alexnets_published_table(run, validation_set, tmp_path):
+    told = run(
+        "evaluate", MODEL, "--images", validation_set, "--suite", "imagenet-c", "--jpeg", 85,
+        "--out", tmp_path, "--dry-run",
+    )  # fmt: skip
+    line = first_line(told)
+    assert "50,000 images, 15 corruptions, 3,750,000 samples at published severities" in line
+    assert line.endswith(f"; {TITLE}.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--preset", "imagenet-c"), f"{TITLE}."),
+        (("--suite", "imagenet-c", "--jpeg", 85, "--baseline", "alexnet"), f"{TITLE}."),
+        (("--suite", "imagenet-c"), "these were never saved as JPEG: give --jpeg 85."),
+        (("--preset", "imagenet-noc"), f"{TITLE}."),
+        (("--suite", "imagenet-noc", "--n", 50), "give --sampling parameters --n 50000."),
+        (
+            ("--preset", "imagenet-noc", "--n", 2000),
+            "every image used equally often, but these samples differ: give --sampling parameters"
+            " --n 50000.",
+        ),
+    ],
+)
+def test_the_plan_says_what_ce_is_against_or_what_to_type(
+    run, validation_set, tmp_path, options, says
+):
+    told = run(
+        "evaluate", MODEL, "--images", validation_set, "--out", tmp_path, *options, "--dry-run"
+    )
+    assert first_line(told).endswith(says)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs hours on a CPU")
+@pytest.mark.parametrize(
+    ("preset", "mean"), [("imagenet-c", "mce"), ("imagenet-noc", "relative_mce")]
+)
+def test_a_whole_run_ends_with_the_mean_corruption_error(
+    run, validation_set, tmp_path, preset, mean
+):
+    told = run(
+        "evaluate", MODEL, "--images", validation_set, "--preset", preset, "--device", "cuda",
+        "--humans", "none", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert first_line(told).endswith(f"; {TITLE}.")
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    errors = results["models"][0]["spaces"]["native"]["corruption_error"]
+    assert set(errors["ce"]) == set(list_corruptions(preset))
+    assert errors[mean]["value"] > 1
+
+
+def test_on_other_images_the_first_line_says_what_to_type(run, folder, tmp_path):
+    given = ("--images", folder, "--out", tmp_path / "out", "--dry-run")
+    for options in (("--preset", "imagenet-c"), ("--suite", "imagenet-noc")):
+        line = first_line(run("evaluate", "small_models:colors", *given, *options))
+        assert "No CE: The table '" in line and "but 8 images were given" in line
+        assert line.endswith("for example --baseline torchvision:alexnet --download.")
+    own = run("evaluate", "small_models:colors", *given, "--baseline", "small_models:pale_colors")
+    assert first_line(own).endswith("; CE against small_models:pale_colors.")
+    assert first_line(run("evaluate", "small_models:colors", *given)).endswith("±0.22.")
+
+
+def test_a_table_that_is_not_valid_is_rejected_before_the_plan_is_shown(run, folder, tmp_path):
+    told = run(
+        "evaluate", "small_models:colors", "--images", folder, "--suite", "imagenet-c", "--out",
+        tmp_path / "out", "--baseline", "alexnet", "--dry-run",
+    )  # fmt: skip
+    assert_rejected(told, "but 8 images were given", "--baseline torchvision:alexnet --download")
+    assert "Plan: " not in told.err and not (tmp_path / "out").exists()
+
+
+def test_a_finished_run_is_scored_again_with_another_baseline(run, folder, tmp_path):
+    """Samples at published severities do not depend on options of sampling."""
+    (tmp_path / "mine.csv").write_text("corruption,error\nclean,0.1\nfog,0.5\n")
+    given = (
+        "evaluate", "small_models:colors", "--images", folder, "--suite", "imagenet-c",
+        "--corruption", "fog", "--stimulus", "native", "--n-bootstrap", 10,
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert "No CE" in first_line(run(*given))
+    file = tmp_path / "out" / "predictions" / "fog.parquet"
+    before = file.stat().st_mtime_ns
+    again = run(*given, "--baseline", tmp_path / "mine.csv")
+    assert "; CE against mine.csv#" in first_line(again)
+    assert file.stat().st_mtime_ns == before
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["models"][0]["spaces"]["native"]["corruption_error"]["ce"]["fog"]["value"] > 0
+    assert run(*given, "--sampling", "levels").status == 0
+    rejected = run(*given, "--sampling", "pilot")
+    assert_rejected(rejected, "imagenet-c is applied at its published severities: omit")
