@@ -88,8 +88,8 @@ DEMO_RUNS: dict[str, list[list[str]]] = {
          "--corruption", "fog", "--corruption", "elastic_transform", "--out", "{out}/run"],
     ],
     "preset_study": [
-        ["evaluate", COARSE, "--preset", "study", "--n", "60", *SMALL, "--bins", "8",
-         "--min-per-bin", "3", "--out", "{out}/run"],
+        ["evaluate", COARSE, "--sampling", "parameters", "--estimator", "spline", "--n", "60",
+         *SMALL, "--bins", "8", "--min-per-bin", "3", "--out", "{out}/run"],
     ],
     "cobs": [
         ["evaluate", COARSE, "--n", "60", "--estimator", "cobs", "--binning", "equal", *SMALL,
