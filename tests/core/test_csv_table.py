@@ -86,3 +86,15 @@ def test_tables_of_the_package_are_read_without_their_comments():
     rows = packaged_rows("eyechart.humans", "data", "geirhos_delta_v.csv")
     assert {"experiment", "strength"} <= set(rows[0])
     assert len(packaged_rows("eyechart.labels", "data", "imagenet.csv")) == 1000
+
+
+def test_a_cell_that_is_too_long_is_one_sentence(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("a,b\n1," + "x" * 2_000_000 + "\n")
+    with pytest.raises(UsageError, match="row 2: field larger than field limit"):
+        list(read_rows(path))
+    path.write_text("a," + "x" * 2_000_000 + "\n1,2\n")
+    for read in (column_names, lambda path: list(read_rows(path)), lambda p: read_cells(p, "it")):
+        with pytest.raises(UsageError) as error:
+            read(path)
+        assert str(error.value).startswith(str(path)) and len(str(error.value)) < 300

@@ -14,7 +14,7 @@ import pytest
 
 import eyechart as ec
 from eyechart.core import provenance
-from eyechart.core.storage.files import MACHINE, atomic_file, remove_leftovers
+from eyechart.core.storage.files import MACHINE, atomic_file, remove_leftovers, write_text
 from eyechart.core.storage.parts import (
     PER_WRITER,
     Parts,
@@ -191,6 +191,26 @@ def test_files_left_by_a_killed_process_are_removed_and_those_of_a_living_one_ke
         (tmp_path / name).write_text("half")
     remove_leftovers([tmp_path])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "html", "md", "tex", "xml", "png", "csv"])
+def test_a_file_that_a_killed_process_left_is_removed_when_it_is_written_again(tmp_path, ending):
+    path = tmp_path / f"curves.{ending}"
+    killed = in_python(
+        """
+        import os, signal, sys
+        from pathlib import Path
+        from eyechart.core.storage.files import atomic_file
+        with atomic_file(Path(sys.argv[1])) as temporary:
+            temporary.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        path,
+    )
+    killed.communicate()
+    assert [name.name.startswith(f".{path.name}.") for name in tmp_path.iterdir()] == [True]
+    write_text(path, "whole")
+    assert [name.name for name in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_file_that_another_machine_is_writing_is_kept_until_it_is_a_day_old(tmp_path):

@@ -1,6 +1,7 @@
 """Figures for papers: what they show is what was found, in files that look alike everywhere."""
 
 import re
+import subprocess
 import xml.etree.ElementTree as ET
 import zlib
 from base64 import b64decode
@@ -20,6 +21,7 @@ from PIL import Image
 
 from changing import replace
 from eyechart.core.errors import UsageError
+from eyechart.core.storage.files import MACHINE
 from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.figures import (
     area_figure,
@@ -34,7 +36,13 @@ from eyechart.reports.figures import (
     visual_change_figure,
 )
 from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, safe_name
-from eyechart.reports.figures.figure_files import is_ours, plan_figures, save, write_figures
+from eyechart.reports.figures.figure_files import (
+    is_ours,
+    plan_figures,
+    save,
+    write_drawings,
+    write_figures,
+)
 from eyechart.reports.figures.panels import columns_for
 from eyechart.reports.figures.paper_style import (
     COLUMN,
@@ -628,6 +636,15 @@ def test_every_figure_is_there_as_svg_and_pdf(written, some):
     assert sorted(written[0].parent.iterdir()) == sorted(written)
     assert all(path.stat().st_size > 200 and is_ours(path) for path in written)
     assert {"curves-vcr", "delta_v", "ranks-gaussian_noise"} <= set(stems)
+
+
+def test_figures_that_a_killed_process_left_half_written_are_removed(tmp_path):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = tmp_path / f".curves.svg.{MACHINE}.{gone.pid}.tmp"
+    left.write_text("half")
+    drawings = [Drawing(("curves",), "Curves", Figure)]
+    assert sorted(write_drawings(drawings, tmp_path)) == sorted(tmp_path.iterdir())
 
 
 def test_svg_files_are_whole_and_their_text_needs_no_font(written):

@@ -139,6 +139,23 @@ def test_a_value_of_another_type_is_rejected_by_its_place(out, tmp_path, place, 
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [[], ["vif"], {}, {"vif": 1}, None, 5])
+def test_a_setting_of_any_other_type_is_one_sentence(out, tmp_path, value):
+    content = json.loads((out / "results.json").read_text("utf-8"))
+    rejected = set()
+    for name, own in content["config"].items():
+        if type(own) is type(value):
+            continue
+        changed = {**content, "config": {**content["config"], name: value}}
+        (tmp_path / "results.json").write_text(json.dumps(changed))
+        try:
+            read_results(tmp_path)
+        except UsageError as error:
+            assert f"config.{name}" in str(error)
+            rejected.add(name)
+    assert {"ruler", "stimulus", "labels", "suite"} <= rejected
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

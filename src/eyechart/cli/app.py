@@ -30,10 +30,10 @@ from eyechart.cli.overlap import group as overlap
 from eyechart.cli.rulers import group as rulers
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.image_notes import print_image_notes
-from eyechart.cli.shared.stop import BROKEN_PIPE, BUG, INTERRUPTED, USAGE, Stop
+from eyechart.cli.shared.stop import BROKEN_PIPE, BUG, FAILED, INTERRUPTED, USAGE, Stop
 from eyechart.cli.structure import group as structure
 from eyechart.cli.train import group as train
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.signals import interrupted_status, stop_on_termination
 from eyechart.core.version import __version__
 
@@ -119,6 +119,8 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
         return _say(str(error), USAGE)
     # after UsageError, because a WriteError is both
     except OSError as error:
+        if is_out_of_memory(error):
+            return _explain(error)
         reason = error.strerror or str(error)
         return _say(f"{error.filename}: {reason}." if error.filename else f"{reason}.", USAGE)
     except KeyboardInterrupt:
@@ -134,7 +136,7 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Print a usage error, or report any other error as a bug; return the exit status."""
+    """Print what a user can do, or report a bug; return the exit status."""
     # Typer's usage errors have no common public class over its versions, but all have this.
     message = getattr(error, "format_message", None)
     if message is not None and type(error).__name__ == "NoArgsIsHelpError":
@@ -146,12 +148,24 @@ def _explain(error: Exception) -> int:
         return _say(f"{sentence}." if sentence and sentence[-1] not in ".?" else sentence, USAGE)
     if os.environ.get("EYECHART_DEBUG"):
         raise error
+    if is_out_of_memory(error):
+        return _say(
+            f"Out of memory{_reason(error)}: use a smaller --batch-size, fewer --workers, or fewer"
+            " or smaller images; finished work is kept, and the same command resumes it.",
+            FAILED,
+        )
     failure = " ".join(f"{type(error).__name__}: {error}".split())
     return _say(
         f"This is a bug in eyechart ({failure}); please report it with the traceback that"
         " EYECHART_DEBUG=1 prints.",
         BUG,
     )
+
+
+def _reason(error: Exception) -> str:
+    """Return the last line of an error in brackets: the last one of a traceback is the error."""
+    line = (str(error).strip().splitlines() or [""])[-1].strip().rstrip(".")
+    return f" ({line})" if line not in ("", "MemoryError") else ""
 
 
 def _say(sentence: str, status: int) -> int:

@@ -130,11 +130,13 @@ def read_rows(
             cells = (cell.strip() for cell in line)
             yield CsvRow(path, number, dict(zip(head, cells, strict=True)))
     except csv.Error as error:
-        raise UsageError(
-            f"{path}, row {lines.line_num}: {error}; the file is not valid CSV."
-        ) from None
+        raise _invalid(path, lines.line_num, error) from None
     if not count:
         raise UsageError(f"{path} has no rows.")
+
+
+def _invalid(path: Path, number: int, error: csv.Error) -> UsageError:
+    return UsageError(f"{path}, row {number}: {error}; the file is not valid CSV.")
 
 
 def _current(head: Sequence[str], former: Mapping[str, str]) -> list[str]:
@@ -144,8 +146,11 @@ def _current(head: Sequence[str], former: Mapping[str, str]) -> list[str]:
 
 def column_names(path: Path) -> set[str]:
     """Return the names of a CSV file's columns, in lower case."""
-    first = next(csv.reader(io.StringIO(read_text(path), newline=""), Dialect), [])
-    return {name.strip().lower() for name in first}
+    lines = csv.reader(io.StringIO(read_text(path), newline=""), Dialect)
+    try:
+        return {name.strip().lower() for name in next(lines, [])}
+    except csv.Error as error:
+        raise _invalid(path, lines.line_num, error) from None
 
 
 def read_text(path: Path) -> str:

@@ -1,5 +1,15 @@
 """The exceptions that users see; every message is one sentence that says what to do."""
 
+import errno
+
+MEMORY_SIGNS = (
+    *("out of memory", "not enough memory", "insufficient memory", "can't allocate memory"),
+    *("cannot allocate memory", "memoryerror"),
+    # Each thread needs memory for its stack.
+    *("can't start new thread", "failed to map segment from shared object"),
+)
+"""What messages of packages contain when memory runs out."""
+
 
 class UsageError(ValueError):
     """Invalid user input; the command line prints the message and exits with status 2.
@@ -34,3 +44,19 @@ class CheckFailed(Exception):
     def __init__(self, sentence: str, results: object) -> None:
         super().__init__(sentence)
         self.results = results
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory ran out, on a GPU or on the CPU.
+
+    Example:
+        >>> is_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+        True
+    """
+    if isinstance(error, UsageError):
+        return False
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    # Allocators of torch raise a RuntimeError, and OpenCV raises an Exception called `error`.
+    text = str(error).lower()
+    return any(sign in text for sign in MEMORY_SIGNS)

@@ -74,7 +74,12 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     pool = ThreadPoolExecutor(threads, "eyechart", initializer=_use_one_thread)
     # all threads must have started, with one torch thread each, before the number is restored
     together = Barrier(threads)
-    list(pool.map(lambda _: together.wait(), range(threads)))
+    try:
+        list(pool.map(lambda _: together.wait(), range(threads)))
+    except BaseException:
+        # without memory for another thread, those that have started would wait for it at exit
+        together.abort()
+        raise
     torch.set_num_threads(before)
     return pool
 

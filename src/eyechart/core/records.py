@@ -3,13 +3,33 @@
 A record's attribute docstrings document its fields and become part of its JSON Schema.
 """
 
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+import re
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from dataclasses import fields
+from itertools import islice
 from math import isnan, nan
-from typing import Annotated, Generic, Self, TypeVar
+from numbers import Integral
+from numbers import Real as RealNumber
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
+
+NUMBERS: Mapping[Any, type] = {float: RealNumber, int: Integral}
+"""Types that fields of numbers accept, among them those of NumPy."""
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -64,6 +84,60 @@ class Record(BaseModel):
             return cls.model_validate(value)
         except ValidationError as error:
             raise UsageError(f"{name or cls.__name__}: {first_problem(error)}") from None
+
+
+class CheckedFields:
+    """Base of dataclasses that functions return: the types of their fields are checked.
+
+    Their `repr` and their methods rely on the fields, so that a value of another type raises here.
+    Of tuples, lists and mappings the first item is checked, because some have millions.
+    """
+
+    def __post_init__(self) -> None:
+        owner: type[Any] = type(self)
+        for name, kind in _field_types(owner).items():
+            value = getattr(self, name)
+            if not _is_of_type(value, kind):
+                raise UsageError(
+                    f"{name} of {owner.__name__} must be {_type_name(kind)}, got {brief(value)}:"
+                    f" use a function that returns {owner.__name__} instead of making it."
+                )
+
+
+def _field_types(owner: type) -> dict[str, Any]:
+    hints = get_type_hints(owner)
+    return {field.name: hints[field.name] for field in fields(owner)}
+
+
+def _is_of_type(value: object, kind: Any) -> bool:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_is_of_type(value, one) for one in inner)
+    if kind is None or kind is NoneType:
+        return value is None
+    outer = NUMBERS.get(kind, origin or kind)
+    if not isinstance(outer, type) or getattr(outer, "_is_protocol", False):
+        return True
+    if not isinstance(value, outer):
+        return False
+    if isinstance(value, int) and abs(value) >= 2**63:  # as text it may have too many digits
+        return False
+    if isinstance(value, Mapping):
+        return all(
+            _is_of_type(one, kind)
+            for item in islice(value.items(), 1)
+            for one, kind in zip(item, inner, strict=False)
+        )
+    if isinstance(value, tuple) and Ellipsis not in inner:
+        return len(value) == len(inner) and all(map(_is_of_type, value, inner))
+    if isinstance(value, Sequence) and inner:
+        return all(_is_of_type(item, inner[0]) for item in islice(value, 1))
+    return True
+
+
+def _type_name(kind: Any) -> str:
+    name = str(kind) if get_origin(kind) else getattr(kind, "__name__", str(kind))
+    return re.sub(r"[a-z_]\w*\.", "", name)
 
 
 class NamedRecords(Record, Generic[Value]):

@@ -16,6 +16,7 @@ from eyechart.core.arguments import as_number, as_text, as_within, brief
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, takes_fields_of
+from eyechart.core.records import CheckedFields
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Bins, bin_edges, count_bins, trusted_edges, without_holes
 from eyechart.curves.curve_samples import Anchor, CurveSamples, read_samples
@@ -42,7 +43,7 @@ SEEN = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(CheckedFields):
     """A non-increasing curve s(v) over visual change 0…1, with its bootstrap replicates.
 
     Attributes:

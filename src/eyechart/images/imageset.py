@@ -14,6 +14,7 @@ from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
+from eyechart.core.records import CheckedFields
 from eyechart.images.identity import named_keys
 from eyechart.images.image_files import READERS, Window, WindowError
 from eyechart.images.image_list import ImageListing, ListedImage
@@ -52,7 +53,7 @@ class Damaged:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ImageSet:
+class ImageSet(CheckedFields):
     """The usable images of a dataset, in order.
 
     Attributes:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.randomness import hash64
-from eyechart.models.model import in_one_line, is_out_of_memory
+from eyechart.models.model import in_one_line
 from eyechart.models.probabilities import reject_probabilities
 
 SHAPE = ("kernel_size", "stride", "padding", "dilation", "padding_mode")

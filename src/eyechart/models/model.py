@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eyechart.core.arguments import as_flag, as_whole
 from eyechart.core.devices import image_device
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.labels.categories import CLASSES
 from eyechart.models.label_map import LabelMap
@@ -315,15 +315,6 @@ def identity_of(module: nn.Module) -> str:
         flat = tensor.detach().cpu().contiguous().flatten()
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest() if tensors else ""
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out, on a GPU or on the CPU."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    # The CPU allocator raises a plain RuntimeError, and so does TorchScript on any device.
-    signs = ("not enough memory", "can't allocate memory", "out of memory")
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
 
 
 def _is_about_size(error: BaseException) -> bool:

@@ -4,8 +4,8 @@ from copy import deepcopy
 
 from torch import nn
 
-from eyechart.core.errors import UsageError
-from eyechart.models.model import Model, identity_of, in_one_line, is_out_of_memory, prepared
+from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.models.model import Model, identity_of, in_one_line, prepared
 from eyechart.models.reachable_state import function_identity, module_identity
 from eyechart.models.request import Request
 

@@ -13,10 +13,10 @@ from math import log
 import torch
 from torch import Tensor
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
-from eyechart.models.model import Model, is_out_of_memory
+from eyechart.models.model import Model
 from eyechart.models.probabilities import are_probabilities, log_probabilities
 from eyechart.predictions.destroyed import COUNT, destroyed_images
 from eyechart.testsets.stimuli import images_at_once

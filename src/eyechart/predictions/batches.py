@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.progress import Advance, no_advance
-from eyechart.models.model import Model, is_out_of_memory
+from eyechart.models.model import Model
 from eyechart.testsets.stimuli import images_at_once
 
 Kept = TypeVar("Kept")

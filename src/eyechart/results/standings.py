@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from eyechart.core.arguments import as_path, as_text
 from eyechart.core.errors import UsageError
+from eyechart.core.records import CheckedFields
 from eyechart.core.registry import unknown_name
 from eyechart.results.arrow_tables import as_data_frame, known
 from eyechart.results.html_table import html_table
@@ -44,7 +45,7 @@ class Pair:
 
 
 @dataclass(frozen=True, eq=False)
-class Standings:
+class Standings(CheckedFields):
     """Models of a leaderboard, ranked by one score in one label space.
 
     Attributes:

@@ -20,7 +20,7 @@ from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
-from eyechart.core.records import Record
+from eyechart.core.records import CheckedFields, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts, read_header, read_parquet, write_parquet
@@ -70,7 +70,7 @@ class TestSetHeader(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TestSet:
+class TestSet(CheckedFields):
     """A reproducible set of corrupted images with their visual change.
 
     The images are not stored: each row of the table suffices to regenerate its image.

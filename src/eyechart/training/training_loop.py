@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.storage.run_folder import Settings
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
 from eyechart.models.last_layer import find_last_layer
-from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out
+from eyechart.models.model import identity_of, in_one_line, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.augment import mixing_weights

@@ -47,9 +47,12 @@ def geometry_rulers() -> list[str]:
     return [name for name in RULERS if measures_geometry(name)]
 
 
-def present_name(stored: str) -> str:
-    """Return the present name of a ruler whose name was read from a file."""
-    return FORMER_NAMES.get(stored, stored)
+def present_name(stored: object) -> object:
+    """Return the present name of a ruler whose name was read from a file.
+
+    A value that is no name is returned as it is: the record that it is read into rejects it.
+    """
+    return FORMER_NAMES.get(stored, stored) if isinstance(stored, str) else stored
 
 
 def find_ruler(name: str) -> "Ruler":

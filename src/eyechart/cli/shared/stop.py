@@ -6,7 +6,7 @@ from eyechart.core.storage.locks import LOCK
 from eyechart.core.storage.shards import Shard
 
 FAILED = 1
-"""Exit status if a requested check fails: `--fail-under`, `models check`, `gate`."""
+"""Exit status if memory runs out, or a check fails: `--fail-under`, `models check`, `gate`."""
 
 USAGE = 2
 """Exit status for invalid input."""

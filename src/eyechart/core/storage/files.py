@@ -21,7 +21,7 @@ MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
 
 # only names that `atomic_file` can have written: other programs leave .tmp files as well
 LEFTOVER = re.compile(
-    r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state)(?:\.([0-9a-f]{8}))?"
+    r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state|svg|pdf|html|md|tex|xml)(?:\.([0-9a-f]{8}))?"
     r"\.(\d{1,9})\.tmp",
     re.IGNORECASE,
 )
@@ -137,6 +137,7 @@ def file_in(folder: Path, name: str) -> Iterator[Path]:
     path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers([folder])
         with atomic_file(path) as temporary:
             yield temporary
     except OSError as error:
@@ -153,6 +154,7 @@ def write_text(path: Path, text: str) -> Path:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers([path.parent])
         with atomic_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

@@ -13,9 +13,9 @@ from contextvars import ContextVar
 
 from torch import nn
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.models.adapters.outputs import meaning_of
-from eyechart.models.model import Model, identity_of, in_one_line, is_out_of_memory, prepared
+from eyechart.models.model import Model, identity_of, in_one_line, prepared
 from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
 from eyechart.models.request import Request
 from eyechart.models.torch_files import anything, weights_only

@@ -9,7 +9,6 @@ import numpy as np
 from eyechart.core.parallel import map_on_threads, n_cores
 from eyechart.core.progress import Advance
 from eyechart.humans.combined import References
-from eyechart.humans.human_fit import CategoryMix, category_mix
 from eyechart.humans.reference import METRICS
 from eyechart.labels.categories import NONE
 from eyechart.labels.space_names import ENTRY16
@@ -30,7 +29,6 @@ from eyechart.results.model_results import CorruptionResults, SimilarPair, Space
 from eyechart.scores.registry import SCORES
 from eyechart.scores.scoring import (
     MIN_IMAGES,
-    TOO_FEW,
     Fit,
     class_weights,
     estimate_mean,
@@ -40,6 +38,8 @@ from eyechart.scores.scoring import (
 from eyechart.stats.bootstrap import draw_ahead
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 from eyechart.suites.suite import Entry
+
+TOO_FEW = "insufficient data for a claim ({})"
 
 MAX_THREADS = 6
 """Maximum number of threads. A quarter of the work holds Python's lock: with more threads, they
@@ -96,8 +96,7 @@ class SpaceScorer:
         labels = clean.label[clean.label != NONE]
         needed = MIN_IMAGES if len(clean) < ENOUGH else ""
         if self._has_labels:
-            n_classes = 0 if self._is_in_categories else self.model.classes or 0
-            needed = missing_data(self.space.name, labels, n_classes)
+            needed = missing_data(self.space.name, labels)
         verdict = TOO_FEW.format(needed) if needed else ""
         if verdict:
             corruptions = {
@@ -176,20 +175,6 @@ class SpaceScorer:
     def _is_uneven(self) -> bool:
         """Whether the 16 categories are unbalanced because sampling balanced other classes."""
         return self._is_in_categories and self.run.task.plan.labels != ENTRY16
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether models are compared with humans in this label space."""
-        return self._humans[0] is not None
-
-    @cached_property
-    def category_mix(self) -> CategoryMix:
-        """Shares of the categories among the samples, as weighted in scores; empty if unlabeled."""
-        labels = self._clean.label[self._clean.label != NONE]
-        mix = category_mix(np.array(self.space.class_names)[labels])
-        if not self._is_uneven and not (self.run.task.plan.balanced and self.run.is_sampled):
-            return mix
-        return {name: 1 / len(mix) for name in mix}
 
     @property
     def _humans(self) -> tuple[References | None, str]:

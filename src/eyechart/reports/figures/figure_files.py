@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
-from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.reports.figures.area_figure import plan_areas
 from eyechart.reports.figures.curve_figure import plan_curves
 from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, joined
@@ -100,6 +100,7 @@ def write_drawings(
     _check(folder, [path for paths in targets for path in paths])
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers([folder])
         step = begin(len(drawings))
         for drawing, paths in zip(drawings, targets, strict=True):
             _write(drawing, paths)

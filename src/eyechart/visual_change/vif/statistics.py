@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eyechart.core.records import CheckedFields
 from eyechart.visual_change.vif.definitions import Definition
 
 ILL_CONDITIONED = 1e7
@@ -51,7 +52,7 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CleanStatistics:
+class CleanStatistics(CheckedFields):
     """The statistics of clean images of equal size that VIF needs; see `clean_statistics`.
 
     Attributes:
@@ -85,7 +86,7 @@ class CleanStatistics:
     exact: "tuple[Tensor, CleanStatistics] | None" = None
 
     def __len__(self) -> int:
-        return len(self.total)
+        return self.total.numel()
 
     def __repr__(self) -> str:
         kind = str(self.dtype).removeprefix("torch.")
