@@ -1,6 +1,7 @@
 """What an experimenter and an attacker found in version 1, done again as they did it."""
 
 import csv
+import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -138,6 +139,39 @@ def test_x4_robots_are_marked_and_the_rehearsal_has_its_own_secret(run, tmp_path
         assert "simulated (robots)" in (out / "export" / name).read_text(encoding="utf-8")
     result = run("humans", "areas", str(out))
     assert "simulated (robots)" in result.out + result.err
+
+
+@pytest.mark.parametrize("kind", ["categorise", "same-different"])
+def test_every_exported_file_says_that_participants_were_simulated(run, tmp_path, kind):
+    make_study(tmp_path / "study", sizes=Sizes(main=20, catch=16), **SHAPE | {"kind": kind})
+    out = tmp_path / "rehearsal"
+    words = ["--out", out, "--participants", 4, "--fast"]
+    assert run("experiment", "simulate", tmp_path / "study", *map(str, words)).status == 0
+    assert run("experiment", "export", str(out)).status == 0
+    files = [path for path in (out / "export").rglob("*") if path.is_file()]
+    names = {path.name for path in files}
+    assert {"trials.csv", "sessions.csv", "rules.txt", "study.yaml"} <= names
+    for path in files:
+        if path.suffix == ".csv":
+            rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+            assert rows[0][-1] == "simulated" and {row[-1] for row in rows[1:]} <= {"1"}, path
+        else:
+            content = path.read_bytes()
+            assert b"simulated (robots)" in content or b"eyechart.simulated" in content, path
+    if kind == "same-different":
+        # The table alone, without the others beside it.
+        alone = tmp_path / "alone" / "judgements.csv"
+        alone.parent.mkdir()
+        shutil.copy(out / "export" / "judgements.csv", alone)
+        assert "simulated (robots)" in run("humans", "similar", str(alone.parent)).out
+        return
+    tables = sorted(map(str, (out / "export" / "model-vs-human").glob("*.csv")))
+    target = tmp_path / "imported.parquet"
+    result = run("humans", "import", *tables, "--format", "model-vs-human", "--out", target)
+    assert result.status == 0, result.err
+    assert "simulated (robots)" in result.out and "simulated participants" in result.out
+    assert read_responses(target).simulated
+    assert "simulated participants" in run("humans", "list", str(target)).out
 
 
 def test_x6_nobody_is_admitted_for_a_few_trials(tmp_path):

@@ -1,7 +1,7 @@
 """Human responses as columns, and the Parquet file that stores them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray
+from eyechart.core.csv_table import CsvRow
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import read_header, read_parquet, write_parquet
 
@@ -41,6 +42,10 @@ CLEAN = "clean"
 
 
 SAME, DIFFERENT = "same", "different"
+
+
+SIMULATED_COLUMN = "simulated"
+"""Column of CSV tables with responses of robots; tables with human responses lack it."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,11 @@ def make_responses(
     return HumanResponses(
         **columns, source=source, choices=choices, label_space=label_space, **known
     )
+
+
+def are_simulated(rows: Iterable[CsvRow]) -> bool:
+    """Return whether any row of a table is marked as a response of a robot."""
+    return any(row.cells.get(SIMULATED_COLUMN, "0") not in ("", "0") for row in rows)
 
 
 def write_responses(path: Path, responses: HumanResponses) -> None:

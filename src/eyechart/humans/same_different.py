@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.humans.human_responses import DIFFERENT, FORMER_NAMES, SAME, Judgement
+from eyechart.humans.human_responses import DIFFERENT, FORMER_NAMES, SAME, Judgement, are_simulated
 from eyechart.stats.intervals import CONFIDENCE, clustered_interval
 from eyechart.stats.p_values import SIGNIFICANT, holm, sign_flip
 
@@ -245,7 +245,10 @@ def judgements_file(path: Path) -> Path | None:
 
 
 def is_simulated(judgements: Path) -> bool:
-    """Return whether the participants of an export are robots, by its table of sessions."""
+    """Return whether the participants of an export are robots, by its tables."""
+    if are_simulated(read_rows(judgements)):
+        return True
+    # An export of an earlier version marks the sessions only.
     sessions = judgements.with_name("sessions.csv")
     if not sessions.is_file():
         return False

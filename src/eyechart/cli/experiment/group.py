@@ -5,7 +5,7 @@ from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
 from eyechart.cli.experiment.payments import pay, payments, recruit, verify
 from eyechart.cli.experiment.preregister import preregister
-from eyechart.cli.experiment.serve import close, forget, serve, withdraw
+from eyechart.cli.experiment.serve import close, forget, pilot, serve, withdraw
 from eyechart.cli.experiment.simulate import simulate
 from eyechart.cli.experiment.status import status
 from eyechart.cli.shared.help import CommandLine
@@ -24,6 +24,7 @@ app.command("payments")(payments)
 app.command("verify")(verify)
 app.command("pay")(pay)
 app.command("close")(close)
+app.command("pilot")(pilot)
 app.command("withdraw")(withdraw)
 app.command("forget")(forget)
 app.command("simulate")(simulate)

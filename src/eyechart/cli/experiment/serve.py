@@ -1,4 +1,4 @@
-"""`eyechart experiment serve`, `withdraw` and `forget`: running a study."""
+"""`eyechart experiment serve`, `close`, `pilot`, `withdraw` and `forget`: running a study."""
 
 import sys
 from contextlib import suppress
@@ -129,6 +129,32 @@ def close(
     with connect_study(open_study(study)) as opened, opened.database.writing() as db:
         db.get_one(StudyRow, opened.id).status = "open" if again else "closed"
     print(f"{opened.config.name} is {'open' if again else 'closed to new participants'}.")
+
+
+@examples(
+    "eyechart experiment pilot study PK7MQ2XWPA4",
+    "eyechart experiment pilot study --all",
+)
+def pilot(
+    study: StudyPath,
+    codes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CODE]…", help="Participant codes or completion codes."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All sessions so far, such as before going live.")
+    ] = False,
+) -> None:
+    """Mark sessions as a pilot: they do not count as data, and others get their trials."""
+    need_experiment()
+    from eyechart.experiment.quality.pilot import mark_pilot
+    from eyechart.experiment.storage.experiment_folder import connect_study, open_study
+
+    if every == bool(codes):
+        raise UsageError("Pass the codes of the pilot's sessions, or --all.")
+    with connect_study(open_study(study)) as opened:
+        count = mark_pilot(opened, None if every else codes)
+    print(f"{opened.config.name}: sessions newly marked as a pilot: {count:,}.")
 
 
 @examples(

@@ -107,6 +107,10 @@ def _choices(reference: "Reference") -> str:
 
 
 def _print_experiments(reference: "Reference") -> None:
+    from eyechart.humans.dropped_trials import simulated_note
+
+    if note := simulated_note(reference):
+        print(f"Note: {note}")
     for experiment in reference.responses.experiments:
         print(f"  {_line(reference, experiment)}")
 

@@ -18,6 +18,7 @@ from eyechart.experiment.storage.session_records import MAIN, ShownImage, TrialR
 from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import (
     CLEAN,
+    SIMULATED_COLUMN,
     DroppedResponse,
     FlowStep,
     HumanResponses,
@@ -358,8 +359,12 @@ def _plain(value: object) -> Cell:
     return json.dumps(value, ensure_ascii=False)
 
 
-def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write a table as CSV."""
+def write_csv(
+    path: Path, head: Sequence[str], rows: Iterable[Sequence[Cell]], simulated: bool = False
+) -> None:
+    """Write a table as CSV; `simulated` adds the column that marks responses of robots."""
+    if simulated:
+        head, rows = (*head, SIMULATED_COLUMN), ((*row, 1) for row in rows)
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         # The module's default is CRLF on every system.
         table = csv.writer(file, lineterminator="\n")

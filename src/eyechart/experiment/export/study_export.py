@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import select
@@ -30,7 +31,12 @@ from eyechart.experiment.export.export_tables import (
     trials_head,
     write_csv,
 )
-from eyechart.experiment.export.participant_flow import FLOW_HEAD, flow_text, participant_flow
+from eyechart.experiment.export.participant_flow import (
+    EXCLUDED,
+    FLOW_HEAD,
+    flow_text,
+    participant_flow,
+)
 from eyechart.experiment.export.preregistration import read_hash
 from eyechart.experiment.quality.judging import (
     JudgedSession,
@@ -64,9 +70,10 @@ LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 class Exported:
     """The number of exported responses, how many of them count, and the number of participants.
 
-    `excluded` is the number of excluded sessions, `left_out` the number of single trials left out
-    of the other sessions, and `reused` the number of responses to clean images taken from other
-    studies. `preregistration` is the hash of the study's pre-registration, if it has one.
+    `excluded` is the number of excluded sessions that have ended, `left_out` the number of single
+    trials left out of the other sessions, and `reused` the number of responses to clean images that
+    come from other studies. `preregistration` is the hash of the study's pre-registration, if it
+    has one.
     """
 
     out: Path
@@ -138,7 +145,8 @@ def export(
         n_responses=_n_main(judged),
         counted=len(kept),
         n_participants=len({item.subject for item in kept}),
-        excluded=sum(not session.verdict.counts for session in judged),
+        # As in the flow: sessions in progress may still satisfy the rules.
+        excluded=sum(step.count or 0 for step in content.flow if step.step == EXCLUDED),
         left_out=_n_main(included) - len(kept),
         reused=len(content.reused),
         flow=content.flow,
@@ -210,20 +218,23 @@ def _write(out: Path, content: ExportContent) -> None:
     # Completion codes decide who is paid, so exports leave them empty.
     public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
     # First, because `check_target` recognizes an interrupted export by this file.
-    _write_text(out / STUDY, config_text(public))
     robots = ROBOTS_NOTE if content.simulated else ""
+    comment = f"# {robots}" if robots else ""
+    _write_text(out / STUDY, f"{comment}{config_text(public)}")
     _write_text(out / RULES, f"{robots}{content.rules.text}{content.note}")
     _write_text(out / FLOW_TEXT, f"{robots}{flow_text(content.flow)}")
     flow = ((step.step, step.rule, step.count) for step in content.flow)
-    write_csv(out / FLOW, FLOW_HEAD, flow)
-    write_csv(out / SESSIONS, SESSIONS_HEAD, session_rows(judged, content.rules.version))
-    write_csv(out / DROPPED, dropped_head(config), dropped_rows(judged))
-    write_csv(out / TRIALS, trials_head(config), trial_rows(judged))
-    write_csv(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))
+    # Each table is marked, because it may be passed on without the others.
+    write = partial(write_csv, simulated=content.simulated)
+    write(out / FLOW, FLOW_HEAD, flow)
+    write(out / SESSIONS, SESSIONS_HEAD, session_rows(judged, content.rules.version))
+    write(out / DROPPED, dropped_head(config), dropped_rows(judged))
+    write(out / TRIALS, trials_head(config), trial_rows(judged))
+    write(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))
     if config.kind == "same-different":
-        write_csv(out / JUDGEMENTS, JUDGEMENTS_HEAD, judgement_rows(kept))
+        write(out / JUDGEMENTS, JUDGEMENTS_HEAD, judgement_rows(kept))
         return
-    _write_model_vs_human(out / MODEL_VS_HUMAN, kept)
+    _write_model_vs_human(out / MODEL_VS_HUMAN, kept, content.simulated)
     if kept:
         responses = human_records(
             [*kept, *content.reused],
@@ -240,12 +251,12 @@ def _write(out: Path, content: ExportContent) -> None:
     (out / FORMER_RESPONSES).unlink(missing_ok=True)
 
 
-def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse]) -> None:
+def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse], simulated: bool) -> None:
     folder.mkdir(exist_ok=True)
     rows = model_vs_human_rows(kept)
     names = {subject: f"{subject}_session_1.csv" for subject in rows}
     for subject, subject_rows in rows.items():
-        write_csv(folder / names[subject], MODEL_VS_HUMAN_HEAD, subject_rows)
+        write_csv(folder / names[subject], MODEL_VS_HUMAN_HEAD, subject_rows, simulated)
     for path in folder.iterdir():
         # Subjects of an earlier export who have withdrawn or are excluded by these rules.
         if path.name not in names.values():

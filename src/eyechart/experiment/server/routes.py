@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from pathlib import Path as FilePath
+from shutil import disk_usage
 from string import Template
 from typing import Annotated, Any
 
@@ -49,6 +51,9 @@ from eyechart.experiment.storage.database_tables import (
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.tokens import read_token, token_hash
 from eyechart.experiment.study_config import StudyConfig, choices_of
+
+MIN_FREE = 8 * 1024**2
+"""Free space in bytes below which the server is not healthy; SQLite's log alone takes 4 MB."""
 
 Clock = Callable[[], datetime]
 # No automatic errors, since these would not have the format of `problem`.
@@ -186,9 +191,12 @@ def make_app(
     @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", responses=_problems())
     def healthy() -> dict[str, str]:
-        """Report that the server and its database are running."""
+        """Report that the server and its database are running, and that responses fit on disk."""
         with database.reading() as db:
             db.execute(select(StudyRow.id).limit(1))
+        file = database.engine.url.database
+        if database.is_sqlite and file and disk_usage(FilePath(file).parent).free < MIN_FREE:
+            raise Rejection(503, "disk_full", "The disk of the database is full.")
         return {"status": "ok"}
 
     html: Responses = {

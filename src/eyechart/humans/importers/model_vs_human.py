@@ -9,7 +9,7 @@ import numpy as np
 from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
-from eyechart.humans.human_responses import HumanResponses, make_responses
+from eyechart.humans.human_responses import HumanResponses, are_simulated, make_responses
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import check_corruption, read_labels
 from eyechart.humans.placement import Placement, find_placement, strength_of
@@ -65,6 +65,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         delta_v=np.concatenate(changes),
         choices=labeled.choices,
         label_space=labeled.label_space,
+        simulated=are_simulated(rows),
     )
 
 

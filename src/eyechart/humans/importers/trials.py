@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eyechart.core.csv_table import read_rows
-from eyechart.humans.human_responses import FORMER_NAMES, HumanResponses, make_responses
+from eyechart.humans.human_responses import (
+    FORMER_NAMES,
+    HumanResponses,
+    are_simulated,
+    make_responses,
+)
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import corruption_of, read_labels, response_of
 
@@ -29,4 +34,5 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         delta_v=[row.share("delta_v", unknown=True) for row in rows],
         choices=labeled.choices,
         label_space=labeled.label_space,
+        simulated=are_simulated(rows),
     )
