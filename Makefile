@@ -28,7 +28,7 @@ WIRE := frontend/src/wire.ts
 PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(wildcard src/eyechart/experiment/languages/*.json) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
-.PHONY: help install demo test beside validate bench leaderboard record-references lint format browser frontend \
+.PHONY: help install demo test beside validate bench leaderboard record-references record-inventory lint format browser frontend \
     notebooks docs clean
 .DELETE_ON_ERROR:
 
@@ -39,6 +39,7 @@ help:
 	@echo "make bench     every step timed, next to named rivals in the same run"
 	@echo "make leaderboard IMAGES=list.csv  models side by side on ImageNet-C and VCR"
 	@echo "make record-references  record the numbers of whole runs on demo images, which tests compare"
+	@echo "make record-inventory   record commands, names, files and pages, which a test compares"
 	@echo "make lint      ruff, mypy, import layers, spelling"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make frontend  build the pages of the experiment"
@@ -150,6 +151,10 @@ leaderboard: $(STAMP)
 record-references: $(STAMP)
 	rm -rf build/references
 	OMP_NUM_THREADS=1 $(BIN)/python tests/support/reference_runs.py demo build/references --record
+
+# What users see: commands, public names, files and pages. The diff shows what a change adds and removes
+record-inventory: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/support/inventory.py --write
 
 clean:
 	rm -rf build site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
