@@ -5,7 +5,7 @@ import { Participation } from "./participation";
 import { RECRUITERS } from "./recruiters";
 import { persist } from "./retry";
 import { isSuitable, isTouchOnly, phone, preview, rejected } from "./screens/arrival";
-import { anotherTab } from "./screens/end";
+import { anotherTab, withdrawn } from "./screens/end";
 import { show, type Steps, type World } from "./steps";
 import { text } from "./texts";
 import type { StudyInfo } from "./wire";
@@ -23,6 +23,10 @@ export async function* visit(world: World): Steps<void> {
     }
     yield* new Participation(world, study).steps();
   } catch (error) {
+    if (error instanceof ApiError && error.status === 401 && world.session.deleted) {
+      yield show(withdrawn());
+      return;
+    }
     if (error instanceof ApiError && error.status === 401) {
       // The session continued in another browser; renewed consent resumes it in this one.
       yield show(anotherTab());

@@ -61,7 +61,7 @@ export class Participation {
     let state = await this.resume();
     if (!state) {
       if (!this.study.open) {
-        yield show(rejected("full"));
+        yield show(rejected(this.study.closed ? "closed" : "full"));
         return;
       }
       await this.session.checkArrival();

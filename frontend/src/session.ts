@@ -17,11 +17,15 @@ import type {
 
 type Call = { method: "GET" | "POST" | "PUT"; path: string; body?: unknown; tab?: boolean };
 
-/** `superseded`: another tab of this browser continues the session. */
+/**
+ * `superseded`: another tab of this browser continues the session. `deleted`: the participant's
+ * data were deleted while this page was open.
+ */
 export class Session {
   readonly tab = uuid();
   readonly owner: string;
   superseded = false;
+  deleted = false;
   private readonly key: string;
   private readonly channel: BroadcastChannel | null;
   private token: string | null;
@@ -67,6 +71,7 @@ export class Session {
     const response = await this.post("sessions", body);
     const joined = (await response.json()) as JoinReply;
     this.token = joined.token;
+    this.deleted = false;
     this.shelf.setItem(this.key, joined.token);
   }
 
@@ -136,6 +141,7 @@ export class Session {
     } else {
       this.token = null;
       this.shelf.removeItem(this.key);
+      this.deleted ||= error.code === "deleted";
       throw error;
     }
   }

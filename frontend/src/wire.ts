@@ -13,6 +13,8 @@ export interface ArrivalRequest {
   ids: Record<string, string>;
 }
 
+export type Change = "noise" | "blur" | "snow" | "frost" | "fog" | "rain" | "splashes" | "brightness" | "contrast" | "color" | "pixels" | "distortion" | "rotation" | "shift" | "size" | "cover" | "style" | "other";
+
 /** How a participant returns: `action` and `fields` describe a form, `url` a redirect. */
 export interface Completion {
   way: "code" | "form" | "redirect";
@@ -104,7 +106,8 @@ export interface ScreenSize {
 
 /**
  * A session's progress; `responded` counts trials with a response. `accuracy` is set only at
- * the end of a block.
+ * the end of a block, and `changes`, in which ways the study's images were changed, only at the
+ * end of the session.
  */
 export interface SessionState {
   state: "active" | "failed" | "finished";
@@ -114,11 +117,15 @@ export interface SessionState {
   accuracy: number | null;
   participant: string;
   completion: Completion | null;
+  changes: Change[];
 }
 
 export type Stamp = "fixation" | "stimulus" | "blank" | "mask" | "response" | "end" | "frames_dropped" | "longest_frame" | "hz" | "stimulus_frames";
 
-/** What a page needs before the participant has given consent. */
+/**
+ * What a page needs before the participant has given consent. `open`: whether new participants
+ * are admitted; `closed`: whether the experimenter closed it.
+ */
 export interface StudyInfo {
   name: string;
   title: string;
@@ -136,6 +143,7 @@ export interface StudyInfo {
   side: number;
   choices: string[];
   open: boolean;
+  closed: boolean;
 }
 
 /** A browser tab that continues the session, and the frame rate measured in it. */

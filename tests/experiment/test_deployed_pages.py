@@ -264,7 +264,7 @@ def test_every_page_beside_a_session_fits_and_is_open_to_all(browser, lab, windo
             page.locator("[data-action='eyesight-undisclosed']").click()
             then(page, look, "closed")
             page.reload()
-            then(page, look, "full")
+            then(page, look, "closed")
     finally:
         close("open")
     assert found == []

@@ -46,6 +46,7 @@ def study_texts(language: str, kind: str = "categorise") -> dict[str, Any]:
     """Return the settings of a study with a language's default texts."""
     texts = read_texts(language)
     consent = texts[f"study.consent.{kind}"].replace("{minutes}", "8")
+    consent += f"\n\n{texts['study.consent.eyesight']}"
     title = texts[f"study.title.{kind}"]
     return MADE | {"language": language, "kind": kind, "consent": consent, "title": title}
 

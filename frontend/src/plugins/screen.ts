@@ -33,13 +33,25 @@ export class ScreenPlugin implements JsPsychPlugin<typeof screenInfo> {
     const done = (action: string): void => {
       if (over) return;
       over = true;
+      ignoreClicks(display);
       this.jsPsych.finishTrial({ action });
     };
     display.append(page.build(done));
+    ignoreClicks(display);
     // jsPsych leaves the focus on its container; focus the heading for screen readers.
     display.querySelector<HTMLElement>("h1")?.focus();
     window.scrollTo(0, 0);
   }
+}
+
+const DOUBLE_CLICK_MS = 400;
+let timer = 0;
+
+// The second click of a double click must not answer the page that follows, or its first trial.
+function ignoreClicks(display: HTMLElement): void {
+  clearTimeout(timer);
+  display.style.pointerEvents = "none";
+  timer = window.setTimeout(() => (display.style.pointerEvents = ""), DOUBLE_CLICK_MS);
 }
 
 const workInfo = {

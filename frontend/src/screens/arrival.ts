@@ -3,7 +3,7 @@
 import { button, make, paragraphs } from "../dom";
 import type { Page } from "../plugins/screen";
 import { text, type TextKey } from "../texts";
-import { lastPage, note, page, sheet } from "./layout";
+import { codeBox, lastPage, note, page, sheet } from "./layout";
 import type { Eyesight, StudyInfo } from "../wire";
 
 /** Minimum width of the window in which the grid is easy to read, in CSS pixels. */
@@ -101,7 +101,11 @@ export function phone(touch: boolean): Page {
       const why = touch
         ? text("phone.touch")
         : text("phone.narrow", { least: `${NARROWEST}`, width: `${innerWidth}` });
-      return sheet(text("phone.heading"), [note(why), note(text("phone.elsewhere"))]);
+      return sheet(text("phone.heading"), [
+        note(why),
+        note(text("phone.elsewhere")),
+        codeBox(text("phone.link"), location.href, "link"),
+      ]);
     },
   };
 }

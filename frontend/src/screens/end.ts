@@ -2,7 +2,7 @@
 
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
-import { text } from "../texts";
+import { listed, text } from "../texts";
 import { codeBox, lastPage, note, page, sheet } from "./layout";
 import type { Completion, SessionState, StudyInfo } from "../wire";
 
@@ -58,6 +58,12 @@ function ending(study: StudyInfo, state: SessionState, back: string): (HTMLEleme
   ];
 }
 
+function changed(study: StudyInfo, state: SessionState): string {
+  const words = state.changes.map((change) => text(`debrief.change.${change}`));
+  const how = words.length > 0 ? text("debrief.changes", { changes: listed(words) }) : "";
+  return `${text(`debrief.${study.kind}.changed`)} ${how}`.trim();
+}
+
 export function debrief(study: StudyInfo, state: SessionState, back: string): Page {
   return lastPage("debrief", () =>
     sheet(text("debrief.heading"), [
@@ -65,7 +71,7 @@ export function debrief(study: StudyInfo, state: SessionState, back: string): Pa
       make(
         "div",
         { class: "prose" },
-        note(text(`debrief.${study.kind}.changed`)),
+        note(changed(study, state)),
         note(text(`debrief.${study.kind}.why`)),
       ),
       ...ending(study, state, back),
@@ -76,6 +82,13 @@ export function debrief(study: StudyInfo, state: SessionState, back: string): Pa
 export function failed(study: StudyInfo, state: SessionState, back: string): Page {
   return lastPage("failed", () =>
     sheet(text("failed.heading"), [note(text("failed.text")), ...ending(study, state, back)]),
+  );
+}
+
+/** The participant's data were deleted during the session. */
+export function withdrawn(): Page {
+  return lastPage("withdrawn", () =>
+    sheet(text("withdrawn.heading"), [note(text("withdrawn.text"))]),
   );
 }
 

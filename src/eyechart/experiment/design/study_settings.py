@@ -53,6 +53,8 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
         "survey": "eyesight",
         **dict.fromkeys(recruiter_settings(), ""),
     }
+    if "consent" not in chosen and chosen.get("survey", "eyesight") == "eyesight":
+        defaults["consent"] = f"{defaults['consent']}\n\n{texts['study.consent.eyesight']}"
     if kind == "same-different":
         # Images stay until the response: these studies measure discrimination, not speed.
         defaults["response_ms"] = 0

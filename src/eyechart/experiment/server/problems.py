@@ -60,7 +60,7 @@ def explain_problems(app: FastAPI) -> None:
     @app.exception_handler(NoResultFound)
     async def deleted(request: Request, error: NoResultFound) -> JSONResponse:
         # The participant was withdrawn while this request was being processed.
-        return problem(401, "bad_token", "The session was deleted.")
+        return problem(401, "deleted", "The session was deleted.")
 
     @app.exception_handler(UsageError)
     async def unusable(request: Request, error: UsageError) -> JSONResponse:

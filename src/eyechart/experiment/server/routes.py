@@ -226,7 +226,7 @@ def make_app(
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
             is_open = status == "open" and has_room(db, config, study.id, clock())
-        return _study_info(config, choices, is_open)
+        return _study_info(config, choices, is_open, is_closed=status != "open")
 
     @app.post("/api/studies/{name}/arrivals", status_code=204, responses=_problems(404, 409))
     def check_arrival(name: Name, body: wire.ArrivalRequest) -> None:
@@ -351,7 +351,9 @@ def _page(language: str) -> str:
     return Template(html).substitute(escaped, language=language)
 
 
-def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> wire.StudyInfo:
+def _study_info(
+    config: StudyConfig, choices: Sequence[str], is_open: bool, *, is_closed: bool
+) -> wire.StudyInfo:
     wanted = planned(config)
     timing = {name: getattr(config, name) for name in wire.TrialTiming.model_fields}
     counts = {name: wanted[name] for name in ("practice", "qualification")}
@@ -362,7 +364,7 @@ def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> w
     return wire.StudyInfo.model_validate(
         shared
         | {"counts": counts | {"trials": wanted["main"]}, "timing": timing}
-        | {"choices": list(choices), "open": is_open}
+        | {"choices": list(choices), "open": is_open, "closed": is_closed}
     )
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session as Db
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.recruiters.link import RECRUITER as PLAIN_LINK
 from eyechart.experiment.recruiters.recruiter import Arrival, Completion, Departure
+from eyechart.experiment.server.debrief import changes_of
 from eyechart.experiment.server.open_stimuli import has_room
 from eyechart.experiment.server.session_progress import (
     PHASES,
@@ -27,6 +28,7 @@ from eyechart.experiment.server.wire import JoinReply, ScreenSize, SessionState,
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
+    CLEAN,
     FINISHED,
     RELOADED,
     ROBOT,
@@ -35,6 +37,8 @@ from eyechart.experiment.storage.database_tables import (
     InstallationRow,
     ParticipantRow,
     SessionRow,
+    StimulusImageRow,
+    StimulusRow,
     StudyRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
@@ -264,9 +268,25 @@ def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
             "planned": planned(config),
             "accuracy": progress.accuracy("main") if at_break else None,
             "participant": session.participant.code,
+            "changes": [] if is_active(session) else changes_of(_corruptions(db, study.id)),
             "completion": None if is_active(session) else _completion(db, study, session),
         }
     )
+
+
+def _corruptions(db: Db, study_id: int) -> list[str]:
+    """Return the corruptions that a study's main trials show."""
+    query = (
+        select(StimulusImageRow.corruption)
+        .join(StimulusRow, StimulusRow.id == StimulusImageRow.stimulus_id)
+        .where(
+            StimulusRow.study_id == study_id,
+            StimulusRow.role == "main",
+            StimulusImageRow.corruption != CLEAN,
+        )
+        .distinct()
+    )
+    return list(db.scalars(query))
 
 
 def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:

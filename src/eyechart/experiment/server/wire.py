@@ -31,6 +31,13 @@ Stamp = TypeAliasType(
         "frames_dropped", "longest_frame", "hz", "stimulus_frames",
     ],
 )  # fmt: skip
+Change = TypeAliasType(
+    "Change",
+    Literal[
+        "noise", "blur", "snow", "frost", "fog", "rain", "splashes", "brightness", "contrast",
+        "color", "pixels", "distortion", "rotation", "shift", "size", "cover", "style", "other",
+    ],
+)  # fmt: skip
 # Strict, because pydantic would otherwise convert "200" and true to numbers.
 Milliseconds = Annotated[float, Field(ge=0, le=MAX_MS, allow_inf_nan=False, strict=True)]
 Pixels = Annotated[int, Field(ge=0, le=100_000, strict=True)]
@@ -88,7 +95,10 @@ class TrialTiming(Record):
 
 
 class StudyInfo(Record):
-    """What a page needs before the participant has given consent."""
+    """What a page needs before the participant has given consent.
+
+    `open`: whether new participants are admitted; `closed`: whether the experimenter closed it.
+    """
 
     name: str
     title: str
@@ -106,6 +116,7 @@ class StudyInfo(Record):
     side: int
     choices: list[str]
     open: bool
+    closed: bool
 
 
 class ScreenSize(Record):
@@ -158,7 +169,8 @@ class PhaseCounts(Record):
 class SessionState(Record):
     """A session's progress; `responded` counts trials with a response.
 
-    `accuracy` is set only at the end of a block.
+    `accuracy` is set only at the end of a block, and `changes`, in which ways the study's images
+    were changed, only at the end of the session.
     """
 
     state: Literal["active", "failed", "finished"]
@@ -168,6 +180,7 @@ class SessionState(Record):
     accuracy: float | None
     participant: str
     completion: Completion | None
+    changes: list[Change]
 
 
 class TabClaim(Record):
