@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
+COVERAGE_STAMP := $(VENV)/.installed-coverage
 DEMO := build/demo
 
 # Packages are compiled when they are first imported, and that once: many tests start a Python anew.
@@ -28,14 +29,16 @@ WIRE := frontend/src/wire.ts
 PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(wildcard src/eyechart/experiment/languages/*.json) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
-.PHONY: help install demo test beside validate bench leaderboard record-references record-inventory lint format browser frontend \
-    notebooks docs clean
+.PHONY: help install demo test beside validate coverage mutation bench leaderboard record-references record-inventory lint \
+    format browser frontend notebooks docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo      three models on 20 images under 14 corruptions, compared with humans"
 	@echo "make test      lint, tests, docs"
 	@echo "make validate  the long tests, then make bench"
+	@echo "make coverage  the lines and branches that the tests run, by package"
+	@echo "make mutation  the share of 400 small changes of the code that the tests notice"
 	@echo "make bench     every step timed, next to named rivals in the same run"
 	@echo "make leaderboard IMAGES=list.csv  models side by side on ImageNet-C and VCR"
 	@echo "make record-references  record the numbers of whole runs on demo images, which tests compare"
@@ -125,6 +128,23 @@ validate: $(STAMP) browser frontend
 	PYTHON=$(PYTHON) sh tests/support/adapters_check.sh
 	$(BIN)/python -W ignore -m benchmarks.statistics
 	$(MAKE) bench
+
+$(COVERAGE_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e ".[coverage]"
+	touch $@
+
+# Tests that need their usual speed fail while they are measured, which is no reason to stop.
+coverage: $(COVERAGE_STAMP) browser frontend
+	rm -rf build/coverage
+	mkdir -p build/coverage
+	-OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --timeout 900 $(BESIDE)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet --directory build/coverage/html
+	$(BIN)/coverage json --quiet -o build/coverage/coverage.json
+	@$(BIN)/python tools/coverage_table.py build/coverage/coverage.json
+
+mutation: $(COVERAGE_STAMP)
+	$(BIN)/python tools/mutation.py --workers $(WORKERS)
 
 # Every step of the work, timed next to named rivals in the same run
 bench: $(STAMP)

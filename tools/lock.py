@@ -34,7 +34,7 @@ BUILD = ("hatchling", "editables")
 """Packages that build an editable install; hatchling does not declare the second one."""
 
 
-EXTRAS = ("cloud", "energy", "ray")
+EXTRAS = ("cloud", "coverage", "energy", "ray")
 """Extras whose versions are in `constraints.txt`, but which development does not install."""
 
 PEERS = ("ray[default]",)

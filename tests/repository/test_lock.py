@@ -77,7 +77,7 @@ def test_lock_and_constraints_have_the_same_versions():
     assert "torch" in constrained
 
 
-@pytest.mark.parametrize("extra", ["cloud", "energy", "ray"])
+@pytest.mark.parametrize("extra", ["cloud", "coverage", "energy", "ray"])
 def test_extras_that_development_does_not_install_are_pinned_too(extra):
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {normal(Requirement(each).name) for each in listed["optional-dependencies"][extra]}
