@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import eyechart as ec
 from chaos import children_of, command, comparable
 from eyechart.core.storage.parts import PER_WRITER
 from eyechart.predictions.engines import RAY
-from eyechart.predictions.ray_actors import _Actors, _choose_actors
+from eyechart.predictions.ray_actors import _Actors, _choose_actors, answers
 from places import SUPPORT
 from small_models import save_images
 
@@ -127,6 +128,60 @@ def test_a_submitted_job_has_the_results_of_one_process(start_node, env, tmp_pat
     assert comparable(tmp_path / "job") == comparable(tmp_path / "usual")
 
 
+def driven(options, address, out, env, cwd):
+    """Start a run with an actor on each of two nodes; return once both have written something."""
+    driver = subprocess.Popen(
+        command(*options, "--engine", "ray", "--address", address, "--workers", "2",
+                "--out", str(out)),
+        env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    # there is an actor on each node; part files show which actor wrote them
+    while len(writers(out)) < 2:
+        assert driver.poll() is None, driver.communicate()[0]
+        time.sleep(0.05)
+    return driver
+
+
+def kill(node):
+    for process in (*children_of(node.pid), node.pid):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_whose_cluster_is_lost_ends_with_a_sentence_and_is_resumed(start_node, env, tmp_path):
+    pytest.importorskip("ray")
+    options = options_of(save_images(tmp_path / "images", each=2))
+    run(command(*options, "--out", "usual"), env, tmp_path)
+    head = start_node("--head", "--num-cpus", "1", "--port", "6396", "--include-dashboard", "false")
+    address = "127.0.0.1:6396"
+    other = start_node("--address", address, "--num-cpus", "1")
+    out = tmp_path / "run"
+    driver = driven(options, address, out, env, tmp_path)
+    for node in (head, other):
+        kill(node)
+    output = driver.communicate(timeout=400)[0]
+    assert driver.returncode == 2, output
+    assert (
+        output.strip()
+        .splitlines()[-1]
+        .endswith(
+            ":6396 was lost; finished work is kept: start the cluster again and run the same command to"
+            " resume."
+        )
+    )
+    run(command(*options, "--out", str(out)), env, tmp_path)
+    assert comparable(out) == comparable(tmp_path / "usual")
+
+
+def test_a_head_node_is_lost_when_nothing_accepts_connections():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert answers(address, 0)
+    assert not answers(address, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_run_continues_when_a_node_is_lost(start_node, env, tmp_path):
@@ -137,18 +192,8 @@ def test_a_run_continues_when_a_node_is_lost(start_node, env, tmp_path):
     address = "127.0.0.1:6398"
     lost = start_node("--address", address, "--num-cpus", "1")
     out = tmp_path / "run"
-    driver = subprocess.Popen(
-        command(*options, "--engine", "ray", "--address", address, "--workers", "2",
-                "--out", str(out)),
-        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    # there is an actor on each node; part files show which actor wrote them
-    while len(writers(out)) < 2:
-        assert driver.poll() is None, driver.communicate()[0]
-        time.sleep(0.05)
-    for process in (*children_of(lost.pid), lost.pid):
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    driver = driven(options, address, out, env, tmp_path)
+    kill(lost)
     killed = time.monotonic()
     output = driver.communicate(timeout=400)[0]
     print(f"finished {time.monotonic() - killed:.0f} s after the node was lost")

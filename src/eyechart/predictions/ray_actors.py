@@ -5,6 +5,8 @@ Actors read images and write part files themselves; only tasks, items and counts
 
 import os
 import queue
+import socket
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +34,11 @@ ADDRESS_VARIABLE = "RAY_ADDRESS"
 REPORT_SECONDS = 0.5
 """Time that an actor waits for progress to report."""
 
+LOST_SECONDS = 40.0
+"""Time after which a cluster that does not answer counts as lost. After 60 s, Ray itself would end
+this process without an exception.
+"""
+
 # ray has no types
 Untyped = Any
 
@@ -51,6 +58,10 @@ class RayActors:
 
 
 RAY_ENGINE = RayActors()
+
+
+class ClusterLost(UsageError):
+    """The error for a cluster whose head node is gone, which no call of Ray may be sent to."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +128,12 @@ def _connected(address: str | None) -> Iterator[Untyped]:
         ) from error
     try:
         yield ray
-    finally:
+    except ClusterLost:
+        raise  # Ray shuts down at exit, after the sentence: it waits for the cluster once more
+    except BaseException:
         ray.shutdown()
+        raise
+    ray.shutdown()
 
 
 class _Actor:
@@ -197,6 +212,7 @@ class _RayTeam:
         )
         self.members: dict[int, Untyped] = {}
         self.calls: dict[Untyped, _Call] = {}
+        self.head = ray.get_runtime_context().gcs_address
 
     def start(self, place: int) -> None:
         self.members[place] = self.kind.remote(self.sent, self.folder, new_writer(), self.actors)
@@ -221,6 +237,7 @@ class _RayTeam:
             try:
                 events += self._events_of(call, self.ray.get(reference))
             except self.ray.exceptions.RayError as error:
+                self._check_head()
                 self._bury(call.place)
                 text = f"of Ray was lost ({in_one_line(error)})"
                 events.append(Event(kind=EventKind.DIED, place=call.place, text=text))
@@ -244,6 +261,15 @@ class _RayTeam:
         else:
             yield Event(kind=EventKind.FINISHED, place=place, item=call.item)
 
+    def _check_head(self) -> None:
+        """Raise an error if the head node, without which nothing can be started, is gone."""
+        if not answers(self.head, LOST_SECONDS):
+            self.members.clear()
+            raise ClusterLost(
+                f"The Ray cluster at {self.head} was lost; finished work is kept: start the cluster"
+                " again and run the same command to resume."
+            )
+
     def _bury(self, place: int) -> None:
         """Forget a lost actor and all its calls, which fail as well."""
         # An actor on an unreachable machine may still run.
@@ -255,3 +281,17 @@ class _RayTeam:
         # What is stored is complete, because files are written atomically.
         for place in list(self.members):
             self._bury(place)
+
+
+def answers(address: str, seconds: float) -> bool:
+    """Return whether anything accepts connections at HOST:PORT, now or within some time."""
+    host, _, port = address.rpartition(":")
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
+                return True
+        except OSError:
+            if time.monotonic() > end:
+                return False
+        time.sleep(1)
