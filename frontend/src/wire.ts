@@ -13,8 +13,6 @@ export interface ArrivalRequest {
   ids: Record<string, string>;
 }
 
-export type Change = "noise" | "blur" | "snow" | "frost" | "fog" | "rain" | "splashes" | "brightness" | "contrast" | "color" | "pixels" | "distortion" | "rotation" | "shift" | "size" | "cover" | "style" | "other";
-
 /** How a participant returns: `action` and `fields` describe a form, `url` a redirect. */
 export interface Completion {
   way: "code" | "form" | "redirect";
@@ -117,7 +115,7 @@ export interface SessionState {
   accuracy: number | null;
   participant: string;
   completion: Completion | null;
-  changes: Change[];
+  changes: string[];
 }
 
 export type Stamp = "fixation" | "stimulus" | "blank" | "mask" | "response" | "end" | "frames_dropped" | "longest_frame" | "hz" | "stimulus_frames";

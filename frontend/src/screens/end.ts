@@ -2,7 +2,7 @@
 
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
-import { listed, text } from "../texts";
+import { listed, text, type TextKey } from "../texts";
 import { codeBox, lastPage, note, page, sheet } from "./layout";
 import type { Completion, SessionState, StudyInfo } from "../wire";
 
@@ -59,7 +59,7 @@ function ending(study: StudyInfo, state: SessionState, back: string): (HTMLEleme
 }
 
 function changed(study: StudyInfo, state: SessionState): string {
-  const words = state.changes.map((change) => text(`debrief.change.${change}`));
+  const words = state.changes.map((change) => text(`debrief.change.${change}` as TextKey));
   const how = words.length > 0 ? text("debrief.changes", { changes: listed(words) }) : "";
   return `${text(`debrief.${study.kind}.changed`)} ${how}`.trim();
 }

@@ -171,7 +171,8 @@ def test_there_is_a_word_for_every_corruption():
 def test_the_default_consent_says_that_the_answer_about_eyesight_is_stored(language, kind):
     request = StudyRequest(folder=Path("blur"), testset=Path("t.parquet"))
     options = {"language": language, "kind": kind}
-    word = {"en": "how well you see, and store", "de": "wie gut Sie sehen, und speichern"}[language]
+    word = read_texts(language)["study.consent.eyesight"]
+    assert {"en": "how well you see, and store", "de": "speichern"}[language] in word
     assert word in gather_settings(request, options).config.consent
     without = gather_settings(request, options | {"survey": "none"}).config.consent
     assert word not in without

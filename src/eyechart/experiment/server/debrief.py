@@ -1,20 +1,18 @@
 """What the last page says about how the images of a study were changed, in everyday words."""
 
 from collections.abc import Iterable, Mapping
-from typing import get_args
 
-from eyechart.experiment.server.wire import Change
-
-PARTS_OF_NAMES: Mapping[str, Change] = {
-    "blur": "blur",
+PARTS_OF_NAMES: Mapping[str, str] = {
     "noise": "noise", "noc/gaussian": "noise", "salt_pepper": "noise",
+    "blur": "blur",
     "snow": "snow", "frost": "frost", "fog": "fog", "rain": "rain", "spatter": "splashes",
     "bright": "brightness", "backlight": "brightness", "contrast": "contrast",
     "color": "color", "hue": "color", "gray_scale": "color", "saturate": "color",
     "quantization": "color",
     "pixelate": "pixels", "thumbnail": "pixels", "jpeg": "pixels", "artifacts": "pixels",
     "elastic": "distortion", "shear": "distortion", "perspective": "distortion",
-    "rotat": "rotation", "mirror": "rotation", "translat": "shift", "scale": "size",
+    "rotate": "rotation", "rotation": "rotation", "mirror": "rotation",
+    "translat": "shift", "scale": "size",
     "rhombus": "cover", "circles": "cover", "obstruction": "cover", "border": "cover",
     "style": "style",
 }  # fmt: skip
@@ -23,7 +21,7 @@ because importing the corruptions takes seconds in which participants would wait
 """
 
 
-def changes_of(corruptions: Iterable[str]) -> list[Change]:
+def changes_of(corruptions: Iterable[str]) -> list[str]:
     """Return the words for these corruptions, each once, in the order of the declaration.
 
     Example:
@@ -34,4 +32,4 @@ def changes_of(corruptions: Iterable[str]) -> list[Change]:
         next((word for part, word in PARTS_OF_NAMES.items() if part in name), "other")
         for name in corruptions
     }
-    return [word for word in get_args(Change.__value__) if word in found]
+    return [word for word in dict.fromkeys([*PARTS_OF_NAMES.values(), "other"]) if word in found]

@@ -31,13 +31,6 @@ Stamp = TypeAliasType(
         "frames_dropped", "longest_frame", "hz", "stimulus_frames",
     ],
 )  # fmt: skip
-Change = TypeAliasType(
-    "Change",
-    Literal[
-        "noise", "blur", "snow", "frost", "fog", "rain", "splashes", "brightness", "contrast",
-        "color", "pixels", "distortion", "rotation", "shift", "size", "cover", "style", "other",
-    ],
-)  # fmt: skip
 # Strict, because pydantic would otherwise convert "200" and true to numbers.
 Milliseconds = Annotated[float, Field(ge=0, le=MAX_MS, allow_inf_nan=False, strict=True)]
 Pixels = Annotated[int, Field(ge=0, le=100_000, strict=True)]
@@ -180,7 +173,7 @@ class SessionState(Record):
     accuracy: float | None
     participant: str
     completion: Completion | None
-    changes: list[Change]
+    changes: list[str]
 
 
 class TabClaim(Record):
