@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from experiment_load_figures import Load, Result
 from experiment_load_lines import LOST, Lines, Reply
+from experiment_studies import stamps_of
 
 AHEAD = 2
 """Trials that are fetched beside the one that is looked at."""
@@ -188,8 +189,8 @@ class Person:
         return "trial"
 
     def _response(self, trial: Any, choice: str) -> None:
-        body = {"uuid": str(uuid4()), "choice": choice, "rt_ms": 500.0, "flags": [],
-                "stamps": {"fixation": 0.0, "stimulus": 300.0, "hz": 60.0}}  # fmt: skip
+        body = {"uuid": str(uuid4()), "choice": choice, "rt_ms": 200.0, "flags": [],
+                "stamps": stamps_of(200.0)}  # fmt: skip
         self.sending = asyncio.create_task(self._send(trial["id"], body, self.sending))
 
     async def _send(self, trial: str, body: Any, before: asyncio.Task[None] | None) -> None:

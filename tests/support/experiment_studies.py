@@ -159,6 +159,12 @@ def _write(path: Path, side: int, random: np.random.Generator) -> str:
     return name
 
 
+def stamps_of(rt_ms: float) -> dict[str, float]:
+    """Return the stamps that a page sends for a trial with the durations of SMALL."""
+    onsets = {"stimulus": 0.0, "blank": 50.0, "response": 66.7}
+    return {**onsets, "end": 66.7 + min(rt_ms, 3_000_000.0), "hz": 60.0}
+
+
 @dataclass
 class Visitor:
     """A participant without a browser: speaks to the server as the page does."""
@@ -209,8 +215,8 @@ class Visitor:
         return self.client.get(f"/api/images/{name}", headers=self.headers)
 
     def response(self, trial: str, choice: str = "cat", **more: Any) -> Any:
-        body = {"uuid": str(uuid4()), "choice": choice, "rt_ms": 500.0, "stamps": {}, "flags": []}
-        return self.put(trial, body | more)
+        body = {"uuid": str(uuid4()), "choice": choice, "rt_ms": 500.0, "flags": []} | more
+        return self.put(trial, {"stamps": stamps_of(body["rt_ms"] or 0.0)} | body)
 
     def put(self, trial: str, body: dict[str, Any]) -> Any:
         return self.client.put(f"/api/trials/{trial}/response", json=body, headers=self.headers)

@@ -14,6 +14,7 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
 
+from eyechart.experiment.simulate.robots import Reaction, trial_stamps
 from eyechart.experiment.storage.database_tables import (
     ExposureRow,
     ParticipantRow,
@@ -82,23 +83,35 @@ def attentive(delta_v: float) -> float:
     return float(1 / 16 + (0.95 - 1 / 16) / (1 + np.exp(12 * (delta_v - 0.7))))
 
 
+def stamps_of(robot: Robot, rt: float | None, config: StudyConfig) -> dict[str, float]:
+    """Return the stamps of a page that shows the image for as long as the robot says."""
+    is_pair = config.kind == "same-different"
+    exposure = None if is_pair or robot.shown_ms == 200.0 else robot.shown_ms
+    return trial_stamps(Reaction("", rt or 0.0), config, exposure)
+
+
+def lasting(stamps: dict[str, float]) -> timedelta:
+    return timedelta(milliseconds=stamps["end"] + 100)
+
+
 def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> SessionRecord:
     """Return a whole session of a robot that was never stored; as many of each role as planned."""
     numbers = np.random.default_rng(seed)
     pairs = config.kind == "same-different"
     responses = []
+    now = START
     for role in ("practice", "qualification", "main", "catch"):
         count = config.trials if role == "main" else getattr(config, role)
         for place in range(count):
             truth = ("same", "different")[place % 2] if pairs else CATEGORIES[place % 16]
             change = float(numbers.random()) if role == "main" else 0.0
             choice, rt, flags = robot.response(truth, change, numbers)
-            stamps = {} if pairs else {"stimulus": 300.0, "blank": 300.0 + robot.shown_ms}
+            stamps = stamps_of(robot, rt, config)
+            served, now = now, now + lasting(stamps)
             responses.append(
                 TrialResponse(
                     len(responses), role, truth, choice, choice == truth, rt, stamps,
-                    tuple(flags),
-                    START, START,
+                    tuple(flags), served, now,
                 )
             )  # fmt: skip
     facts = {"state": "finished", "hz": 60.0, "finished_at": START}
@@ -145,7 +158,7 @@ def fill(
             session = _session(db, study.id, f"{names}{place:03d}", robot, state, minutes, now)
             shown = list(_shown(stimuli, wanted, numbers))
             pairs = [
-                _response(next(ids), session, stimulus, number, robot, numbers, now)
+                _response(next(ids), session, stimulus, number, robot, numbers, now, config)
                 for number, stimulus in enumerate(shown)
             ]
             db.add_all(trial for trial, _ in pairs)
@@ -205,17 +218,21 @@ def _response(
     robot: Robot,
     numbers: np.random.Generator,
     now: datetime,
+    config: StudyConfig,
 ) -> tuple[TrialRow, ResponseRow]:
     change = max(image.delta_v or 0.0 for image in stimulus.images)
     choice, rt, flags = robot.response(stimulus.truth, change, numbers)
+    # a trial takes up to 2.3 s
+    served, received = (now + timedelta(seconds=3 * n) for n in (number, number + 1))
     trial = TrialRow(
         id=trial_id, public_id=uuid4().hex, session_id=session.id, number=number,
         key=str(uuid4()), role=stimulus.role, stimulus_id=stimulus.id, state="responded",
-        served_at=now, expires_at=now,
+        served_at=served, expires_at=served,
     )  # fmt: skip
     response = ResponseRow(
         trial_id=trial_id, client_uuid=str(uuid4()), choice=choice,
-        correct=choice == stimulus.truth, rt_ms=rt, stamps={"stimulus": 0.0, "hz": 60},
-        flags=flags, body_hash=b"0" * 32, received_at=now + timedelta(seconds=number),
+        correct=choice == stimulus.truth, rt_ms=rt,
+        stamps=stamps_of(robot, rt, config) | {"hz": 60}, flags=flags,
+        body_hash=b"0" * 32, received_at=received,
     )  # fmt: skip
     return trial, response

@@ -41,19 +41,31 @@ class SimulationSettings:
             minimum=0,
         ),
     ] = 0
+    cheaters: Annotated[
+        int,
+        Option(
+            help="Number of participants that respond at random at the end, or send forged time"
+            " stamps; with --fast.",
+            group=GROUP,
+            minimum=0,
+            is_advanced=True,
+        ),
+    ] = 0
     fast: Annotated[
         bool, Option(help="Simulate without a browser and without waiting.", group=GROUP)
     ] = False
     seed: Annotated[int, Option(help="Random seed.", group="Compute", minimum=0)] = 0
 
     def check(self) -> None:
-        """Raise a UsageError if there are more spammers and droppers than participants."""
-        n_odd = self.spammers + self.droppers
+        """Raise a UsageError if the kinds of participants do not fit together."""
+        n_odd = self.spammers + self.droppers + self.cheaters
         if n_odd > self.participants:
             raise UsageError(
-                f"--spammers and --droppers must be at most {self.participants} (--participants),"
-                f" got {n_odd}."
+                f"--spammers, --droppers and --cheaters must be at most {self.participants}"
+                f" (--participants), got {n_odd}."
             )
+        if self.cheaters and not self.fast:
+            raise UsageError("--cheaters needs --fast, because a page never sends forged stamps.")
 
 
 @examples(
@@ -70,7 +82,12 @@ def simulate(
     need_experiment()
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.experiment.simulate.robots import kinds_of
-    from eyechart.experiment.simulate.simulation import copy_study, simulate_fast, write_robots
+    from eyechart.experiment.simulate.simulation import (
+        copy_study,
+        excluded_by_kind,
+        simulate_fast,
+        write_robots,
+    )
     from eyechart.experiment.storage.experiment_folder import open_study
 
     settings.check()
@@ -84,7 +101,13 @@ def simulate(
         find_browser()
         run = simulate_in_browser
     copy = copy_study(folder, out)
-    kinds = kinds_of(settings.participants, settings.spammers, seed, settings.droppers)
+    kinds = kinds_of(
+        settings.participants,
+        settings.spammers,
+        seed,
+        settings.droppers,
+        cheaters=settings.cheaters,
+    )
     with ProgressBars() as bars:
         outcomes = run(copy, kinds, curve, seed, bars.begin("robots", len(kinds)))
     write_robots(out, outcomes, curve)
@@ -92,6 +115,9 @@ def simulate(
     for outcome in outcomes:
         ends[outcome.state] = ends.get(outcome.state, 0) + 1
     print(f"{out}: {len(outcomes)} robots, {', '.join(f'{n} {name}' for name, n in ends.items())}.")
+    rates = excluded_by_kind(copy, outcomes).items()
+    shares = ", ".join(f"{kind} {n_excluded} of {n}" for kind, (n_excluded, n) in sorted(rates))
+    print(f"Excluded by the quality rules: {shares}.")
     if len(outcomes) < len(kinds):
         n_unused = len(kinds) - len(outcomes)
         print(f"The study was complete before the remaining {n_unused} robots could take part.")

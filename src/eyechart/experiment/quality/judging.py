@@ -16,22 +16,23 @@ from eyechart.experiment.quality import rules_v1, rules_v2
 from eyechart.experiment.quality.rules_v1 import QualityRule
 from eyechart.experiment.storage.database_tables import ACTIVE, ExclusionRow, SessionRow, StudyRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy
-from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse, read_sessions
+from eyechart.experiment.storage.session_records import SessionRecord, read_sessions
 from eyechart.experiment.storage.stimulus_counts import give_back
 from eyechart.experiment.study_config import StudyConfig, config_from
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules of one version; `odd` returns the reasons why a single trial does not count.
+    """All rules of one version.
 
+    `odd`: returns the reasons why single trials do not count, by the number of the trial.
     `provisional`: names of rules that a session can satisfy again if it is resumed.
     """
 
     version: int
     rules: tuple[QualityRule, ...]
     trials: str
-    odd: Callable[[TrialResponse, float | None, StudyConfig], tuple[str, ...]]
+    odd: Callable[[SessionRecord, StudyConfig], dict[int, tuple[str, ...]]]
     provisional: tuple[str, ...] = ()
 
     @property
@@ -74,9 +75,17 @@ class JudgedSession:
         return bool(dict(self.verdict.broken).keys() - known.keys())
 
 
+def _odd_v1(record: SessionRecord, config: StudyConfig) -> dict[int, tuple[str, ...]]:
+    return {
+        response.number: reasons
+        for response in record.responses
+        if (reasons := rules_v1.odd(response, record.hz, config))
+    }
+
+
 BY_VERSION = {
-    1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, rules_v1.odd),
-    2: RuleSet(2, rules_v2.RULES, rules_v2.TRIALS, rules_v2.odd, rules_v2.PROVISIONAL),
+    1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, _odd_v1),
+    2: RuleSet(2, rules_v2.RULES, rules_v2.TRIALS, rules_v2.invalid_reasons, rules_v2.PROVISIONAL),
 }
 """The version of a study is in its configuration and never changes."""
 
@@ -108,12 +117,7 @@ def judge(record: SessionRecord, config: StudyConfig, version: int | None = None
         detail = rule.test(record, config)
         if detail is not None:
             broken[rule.name] = detail
-    odd = {
-        response.number: reasons
-        for response in record.responses
-        if (reasons := rules.odd(response, record.hz, config))
-    }
-    return SessionVerdict(rules.version, tuple(broken.items()), odd)
+    return SessionVerdict(rules.version, tuple(broken.items()), rules.odd(record, config))
 
 
 def judge_all(

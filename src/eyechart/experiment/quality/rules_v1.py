@@ -115,15 +115,16 @@ def _is_off(response: TrialResponse, hz: float | None, config: StudyConfig) -> b
         if config.kind == "categorise"
         else (config.show_ms, "response")
     )
-    start, stop = (_number(response, name) for name in ("stimulus", after))
+    start, stop = (number_of(response, name) for name in ("stimulus", after))
     if not wanted or start is None or stop is None:
         return False
     # The refresh rate measured in this trial, or else in this session, or else the usual one.
-    frame = 1000 / (_number(response, "hz") or hz or USUAL_HZ)
+    frame = 1000 / (number_of(response, "hz") or hz or USUAL_HZ)
     return abs(stop - start - wanted) > FRAMES_OFF * frame
 
 
-def _number(response: TrialResponse, name: str) -> float | None:
+def number_of(response: TrialResponse, name: str) -> float | None:
+    """Return a stamp of a response, or None if it is missing or no number."""
     value = response.stamps.get(name)
     return float(value) if isinstance(value, int | float) else None
 
@@ -170,13 +171,13 @@ def _fast(record: SessionRecord, config: StudyConfig) -> str | None:
         "too_soon" in response.flags or (response.rt_ms is not None and response.rt_ms < floor)
         for response in responses
     )
-    return _above(fast, len(responses), FAST_SHARE, f"faster than {floor:.0f} ms")
+    return above(fast, len(responses), FAST_SHARE, f"faster than {floor:.0f} ms")
 
 
 def _no_answer(record: SessionRecord, config: StudyConfig) -> str | None:
     responses = record.of(*MAIN)
     silent = sum(not response.choice for response in responses)
-    return _above(silent, len(responses), SILENT_SHARE, "without an answer")
+    return above(silent, len(responses), SILENT_SHARE, "without an answer")
 
 
 def _one_button(record: SessionRecord, config: StudyConfig) -> str | None:
@@ -191,16 +192,17 @@ def _one_button(record: SessionRecord, config: StudyConfig) -> str | None:
 def _focus(record: SessionRecord, config: StudyConfig) -> str | None:
     responses = record.of(*MAIN)
     away = sum(any(flag in response.flags for flag in AWAY) for response in responses)
-    return _above(away, len(responses), AWAY_SHARE, "with the page hidden or left")
+    return above(away, len(responses), AWAY_SHARE, "with the page hidden or left")
 
 
 def _timing(record: SessionRecord, config: StudyConfig) -> str | None:
     responses = record.of(*MAIN)
     off = sum("timing" in odd(response, record.hz, config) for response in responses)
-    return _above(off, len(responses), TIMING_SHARE, "off by more than a frame")
+    return above(off, len(responses), TIMING_SHARE, "off by more than a frame")
 
 
-def _above(count: int, total: int, max_share: float, fault: str) -> str | None:
+def above(count: int, total: int, max_share: float, fault: str) -> str | None:
+    """Return the detail of a rule if more than a share of enough responses has a fault."""
     if total < ENOUGH or count <= max_share * total:
         return None
     return f"{count} of {total} {fault}, at most {max_share:.0%}"

@@ -2,11 +2,14 @@
 
 Version 2 keeps the limits of version 1 for speed, missing responses, buttons, focus and timing. It
 adds what version 1 did not look at: whether a participant was checked at all, how much of the
-session was done, and which trials were dropped.
+session was done, which trials were dropped, whether the time stamps can be true, and whether the
+second half was done as carefully as the first.
 """
 
-from collections.abc import Sequence
-from math import ceil, erfc, sqrt
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from math import ceil, comb, erfc, sqrt
 
 import numpy as np
 
@@ -19,14 +22,22 @@ from eyechart.experiment.quality.rules_v1 import (
     ENOUGH,
     FAST_MS,
     FAST_SHARE,
+    FRAMES_OFF,
     GUESS_RISK,
     SAME_BUTTON,
     SILENT_SHARE,
     TIMING_SHARE,
     QualityRule,
+    above,
+    number_of,
 )
 from eyechart.experiment.storage.database_tables import FINISHED
-from eyechart.experiment.storage.session_records import MAIN, SessionRecord, max_delta_v
+from eyechart.experiment.storage.session_records import (
+    MAIN,
+    SessionRecord,
+    TrialResponse,
+    max_delta_v,
+)
 from eyechart.experiment.study_config import StudyConfig
 
 MIN_CATCH = 4
@@ -49,6 +60,35 @@ SELECTIVE_RISK, SELECTIVE_LEAST = 0.01, 3
 dropped stimuli from which this is tested. Of participants whose drops do not depend on the
 stimulus, at most 1 % are excluded by chance.
 """
+
+PLAUSIBLE_HZ = (23.0, 1000.0)
+"""Refresh rates of displays: from 24 Hz, with some inaccuracy, to more than any display has. A
+lower rate would allow an image to be shown for longer, since a frame is the tolerance.
+"""
+
+CLOCK_MS = 100.0
+"""Tolerance when the durations that a browser claims are compared with the time that passed on the
+server: the end of a trial is stamped one frame ahead.
+"""
+
+FORGED_SHARE = 0.05
+"""Maximum share of trials whose stamps cannot be true. A page never sends such stamps; only the
+clock of the server, when it is set, makes single trials look like this.
+"""
+
+LATE_SHARES, LATE_RISK = (0.25, 0.5), 1e-3
+"""The last parts of a session that are compared with what precedes them, and the largest p-value
+at which a part is worse. Of participants who keep their accuracy, at most 0.2 % are excluded.
+"""
+
+LATE_CATCH_SHARE = 0.25
+"""Of the 4 catch trials of the second half, 2 must be correct. A participant who guesses among 16
+categories reaches this with probability 2 %; one with an accuracy of 95 % misses it with 0.05 %
+(87 %: 0.8 %).
+"""
+
+SIMILAR_DELTA_V = 0.2
+"""Width of the ranges of Δv within which trials count as equally hard."""
 
 
 def min_catch(config: StudyConfig) -> int:
@@ -138,8 +178,124 @@ def _selective(record: SessionRecord, config: StudyConfig) -> str | None:
     return f"{n_dropped} dropped stimuli have larger Δv than the others (p = {p_value:.2g})"
 
 
-odd = rules_v1.odd
-"""Single trials are judged as in version 1."""
+def invalid_reasons(record: SessionRecord, config: StudyConfig) -> dict[int, tuple[str, ...]]:
+    """Return the reasons why single trials do not count, by the number of the trial."""
+    beyond = beyond_clock(record.responses)
+    reasons = {
+        response.number: (
+            *(flag for flag in DROPPING if flag in response.flags),
+            *(("clock",) if response.number in beyond else ()),
+            *_stamp_faults(response, config),
+        )
+        for response in record.responses
+    }
+    return {number: tuple(dict.fromkeys(found)) for number, found in reasons.items() if found}
+
+
+def beyond_clock(responses: Sequence[TrialResponse]) -> set[int]:
+    """Return the numbers of trials that claim more time than passed on the server.
+
+    A trial begins after it was handed out and after the one before it has ended, and its response
+    arrives after its end. How long a response waits to be sent does not matter.
+    """
+    beyond, ended = set(), None
+    for response in responses:
+        began = response.served_at if ended is None else max(ended, response.served_at)
+        ended = began + timedelta(milliseconds=number_of(response, "end") or 0.0)
+        if ended > response.received_at + timedelta(milliseconds=CLOCK_MS):
+            beyond.add(response.number)
+            ended = response.received_at
+    return beyond
+
+
+def _stamp_faults(response: TrialResponse, config: StudyConfig) -> list[str]:
+    """Return "stamps" if a trial's stamps cannot be true, and "timing" if its exposure is off."""
+    is_pair = config.kind == "same-different"
+    # While two images are on the screen, a response ends them: there is no phase after it.
+    needed = ("stimulus", "end") if is_pair else ("stimulus", "blank", "response", "end")
+    onsets = {name: at for name in PHASES if (at := number_of(response, name)) is not None}
+    hz, times = number_of(response, "hz") or 0.0, list(onsets.values())
+    is_plausible = PLAUSIBLE_HZ[0] <= hz <= PLAUSIBLE_HZ[1]
+    if not is_plausible or not set(needed) <= onsets.keys() or times != sorted(times):
+        return ["stamps"]
+    tolerance = FRAMES_OFF * 1000 / hz
+    waited = onsets["end"] - onsets["stimulus" if is_pair else "response"]
+    if response.rt_ms is not None and response.rt_ms > waited + tolerance:
+        return ["stamps"]
+    wanted = config.show_ms if is_pair else config.stimulus_ms
+    stop = onsets.get("response" if is_pair else "blank", onsets["end"])
+    shown = stop - onsets["stimulus"]
+    is_short = shown < wanted - tolerance and not (is_pair and "response" not in onsets)
+    return ["timing"] if wanted and (is_short or shown > wanted + tolerance) else []
+
+
+PHASES = ("fixation", "stimulus", "blank", "mask", "response", "end")
+"""The stamps of the phases of a trial, in their order."""
+
+
+def p_fewer(groups: Iterable[tuple[int, int, int, int]]) -> float:
+    """Return the p-value of the exact test that fewer are correct late than before, in all groups.
+
+    A group of equally hard trials has the numbers of correct and of all trials before, and of
+    correct and of all late trials. Given its number of correct trials, how many of them are late
+    follows a hypergeometric distribution; the sum over the groups is tested.
+
+    Example:
+        >>> round(p_fewer([(9, 10, 1, 4), (10, 10, 0, 1)]), 4)
+        0.0046
+    """
+    distribution, n_late = np.ones(1), 0
+    for correct_before, before, correct_late, late in groups:
+        correct, total = correct_before + correct_late, before + late
+        weights = [comb(correct, n) * comb(total - correct, late - n) for n in range(late + 1)]
+        distribution = np.convolve(distribution, np.asarray(weights) / comb(total, late))
+        n_late += correct_late
+    return float(distribution[: n_late + 1].sum())
+
+
+def p_late(responses: Sequence[TrialResponse], share: float) -> float:
+    """Return the p-value of the test that the last `share` of the responses is worse."""
+    first = len(responses) - ceil(share * len(responses))
+    counts: dict[tuple[str, int], Counter[str]] = {}
+    for index, response in enumerate(responses):
+        hardness = int(max_delta_v(response.images) / SIMILAR_DELTA_V)
+        count = counts.setdefault((response.role, hardness), Counter())
+        part = "late" if index >= first else "before"
+        count[part] += 1
+        count[f"correct {part}"] += response.correct
+    return p_fewer(
+        (count["correct before"], count["before"], count["correct late"], count["late"])
+        for count in counts.values()
+    )
+
+
+def _second_half(record: SessionRecord, config: StudyConfig) -> str | None:
+    catch = record.of("catch")
+    late = catch[(len(catch) + 1) // 2 :]
+    n_right = sum(response.correct for response in late)
+    if len(late) >= MIN_CATCH and n_right <= LATE_CATCH_SHARE * len(late):
+        return f"{n_right} of the last {len(late)} catch trials right"
+    responses = record.of(*MAIN)
+    if len(responses) < ENOUGH:
+        return None
+    for share in LATE_SHARES:
+        p_value = p_late(responses, share)
+        if p_value < LATE_RISK:
+            return f"the last {share:.0%} worse than what precedes them (p = {p_value:.2g})"
+    return None
+
+
+def _forged(record: SessionRecord, config: StudyConfig) -> str | None:
+    reasons, responses = invalid_reasons(record, config), record.of(*MAIN)
+    forged = sum(bool({"stamps", "clock"} & {*reasons.get(one.number, ())}) for one in responses)
+    return above(forged, len(responses), FORGED_SHARE, "with stamps that cannot be true")
+
+
+def _timing(record: SessionRecord, config: StudyConfig) -> str | None:
+    reasons, responses = invalid_reasons(record, config), record.of(*MAIN)
+    off = sum("timing" in reasons.get(one.number, ()) for one in responses)
+    return above(off, len(responses), TIMING_SHARE, "off by more than a frame")
+
 
 _V1 = {rule.name: rule.test for rule in rules_v1.RULES}
 _OF = f"of the trials of the main part, once there are {ENOUGH}"
@@ -210,7 +366,21 @@ RULES = (
         "timing",
         f"In more than {TIMING_SHARE:.0%} {_OF}, the image was shown for more than a frame too long"
         " or too short.",
-        _V1["timing"],
+        _timing,
+    ),
+    QualityRule(
+        "forged",
+        f"In more than {FORGED_SHARE:.0%} {_OF}, the time stamps cannot be true.",
+        _forged,
+    ),
+    QualityRule(
+        "second_half",
+        f"Of the catch trials of the second half, {LATE_CATCH_SHARE:.0%} or fewer are correct, once"
+        f" there are {MIN_CATCH}; or, once the main part has {ENOUGH} responses, in the last"
+        f" {LATE_SHARES[0]:.0%} or {LATE_SHARES[1]:.0%} of them fewer are correct than before,"
+        f" compared within ranges of Δv of width {SIMILAR_DELTA_V:g} (exact test, p <"
+        f" {LATE_RISK:g}).",
+        _second_half,
     ),
 )
 PROVISIONAL = ("unchecked", "unfinished")
@@ -219,6 +389,10 @@ PROVISIONAL = ("unchecked", "unfinished")
 TRIALS = (
     f"A single trial does not count, whoever responded, if it is flagged {', '.join(DROPPING[:-1])}"
     f" or {DROPPING[-1]}, or if its time stamps say that the image was shown for more than a frame"
-    " too long or too short. The stimulus of a dropped trial is shown to the same participant again"
+    " too long or too short. Nor does it count if its time stamps cannot be true (stamps): the"
+    " onset of a phase or the refresh rate is missing, the rate is not between"
+    f" {PLAUSIBLE_HZ[0]:g} and {PLAUSIBLE_HZ[1]:g} Hz, the phases are not in their order, or the"
+    " response came after the end; or if it claims more time than passed on the server (clock). The"
+    " stimulus of a dropped trial is shown to the same participant again"
     " if its number of responses allows it, and that response counts."
 )

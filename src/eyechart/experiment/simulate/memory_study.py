@@ -15,9 +15,9 @@ import numpy as np
 from eyechart.experiment.export.export_tables import counted, dropped_responses, human_records
 from eyechart.experiment.quality.judging import JudgedSession, judge, judge_all
 from eyechart.experiment.server.open_stimuli import OpenStimulus
-from eyechart.experiment.server.session_progress import SessionProgress, has_failed
+from eyechart.experiment.server.session_progress import SessionProgress, has_failed, planned
 from eyechart.experiment.server.trial_allocation import next_stimulus
-from eyechart.experiment.simulate.robots import Reaction, Robot, RobotQuestion
+from eyechart.experiment.simulate.robots import Robot, RobotQuestion
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     FAILED,
@@ -175,10 +175,12 @@ class MemoryStudy:
     ) -> datetime:
         """Show a stimulus and store the response, or that the trial was dropped."""
         config, images = self.config, (stimulus.image,)
-        question = RobotQuestion(stimulus.truth, max_delta_v(images), stimulus.role, stimulus.id)
+        progress = session.progress.done("main") / planned(config)["main"]
+        question = RobotQuestion(
+            stimulus.truth, max_delta_v(images), stimulus.role, stimulus.id, progress
+        )
         reaction = robot.react(question, self._choices, config.response_ms)
-        shown_ms = config.fixation_ms + config.stimulus_ms + config.mask_ms
-        later = now + timedelta(milliseconds=shown_ms + reaction.rt_ms + 100)
+        later = now + timedelta(milliseconds=robot.trial_ms(reaction, config))
         session.seen.add(stimulus.source)
         number = len(session.responses) + len(session.dropped)
         if robot.drops(question, reaction):
@@ -190,7 +192,22 @@ class MemoryStudy:
             session.n_dropped[stimulus.role] += 1
             return later
         self._count(stimulus, 1)
-        session.responses.append(_response(number, stimulus, reaction, now, later))
+        session.responses.append(
+            TrialResponse(
+                number=number,
+                role=stimulus.role,
+                truth=stimulus.truth,
+                choice=reaction.choice,
+                correct=reaction.choice == stimulus.truth,
+                rt_ms=reaction.rt_ms,
+                stamps=robot.stamps(reaction, config),
+                flags=(),
+                served_at=now,
+                received_at=later,
+                images=images,
+                stimulus=stimulus.id,
+            )
+        )
         session.n_responded[stimulus.role] += 1
         session.n_correct[stimulus.role] += reaction.choice == stimulus.truth
         return later
@@ -257,22 +274,3 @@ def _opened(stimulus: MemoryStimulus | None) -> OpenStimulus | None:
     if stimulus is None:
         return None
     return OpenStimulus(stimulus.id, stimulus.role, (stimulus.source,))
-
-
-def _response(
-    number: int, stimulus: MemoryStimulus, reaction: Reaction, served: datetime, received: datetime
-) -> TrialResponse:
-    return TrialResponse(
-        number=number,
-        role=stimulus.role,
-        truth=stimulus.truth,
-        choice=reaction.choice,
-        correct=reaction.choice == stimulus.truth,
-        rt_ms=reaction.rt_ms,
-        stamps={},
-        flags=(),
-        served_at=served,
-        received_at=received,
-        images=(stimulus.image,),
-        stimulus=stimulus.id,
-    )

@@ -15,8 +15,10 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
+from eyechart.experiment.quality.judging import judge_all, stored_config
 from eyechart.experiment.recruiters.link import RECRUITER
 from eyechart.experiment.server.responses import store
+from eyechart.experiment.server.session_progress import planned, progress_of
 from eyechart.experiment.server.sessions import Rejection, claim_tab, finish, join
 from eyechart.experiment.server.trial_allocation import TrialRequest, allocate
 from eyechart.experiment.server.wire import ResponseBody, TabClaim
@@ -25,6 +27,7 @@ from eyechart.experiment.simulate.robots import Kind, Robot, RobotQuestion
 from eyechart.experiment.storage.database import Database, open_database
 from eyechart.experiment.storage.database_tables import (
     InstallationRow,
+    SessionRow,
     SourceImageRow,
     StimulusImageRow,
     StimulusRow,
@@ -45,6 +48,7 @@ from eyechart.experiment.storage.experiment_folder import (
     open_study,
     write_private,
 )
+from eyechart.experiment.storage.session_records import read_sessions
 from eyechart.experiment.storage.tokens import read_token
 from eyechart.experiment.study_config import choices_of
 
@@ -118,7 +122,27 @@ def question_of(database: Database, trial: str) -> RobotQuestion:
         if stimulus is None:
             raise UsageError(f"There is no trial {trial}.")
         delta_v = max(image.delta_v or 0.0 for image in stimulus.images)
-        return RobotQuestion(stimulus.truth, delta_v, stimulus.role, stimulus.id)
+        session = db.scalars(
+            select(SessionRow).join(TrialRow).where(TrialRow.public_id == trial)
+        ).one()
+        config = stored_config(db.get_one(StudyRow, session.study_id))
+        progress = progress_of(db, session).done("main") / planned(config)["main"]
+        return RobotQuestion(stimulus.truth, delta_v, stimulus.role, stimulus.id, progress)
+
+
+def excluded_by_kind(
+    folder: StudyFolder, outcomes: Sequence[RobotOutcome]
+) -> dict[Kind, tuple[int, int]]:
+    """Return how many robots of each kind are excluded by the study's rules, and how many are."""
+    with connect_study(folder) as study, study.database.reading() as db:
+        judged = judge_all(read_sessions(db, study.id), study.config)
+    counts = {one.record.subject: one.verdict.counts for one in judged}
+    rates: dict[Kind, tuple[int, int]] = {}
+    for outcome in outcomes:
+        n_excluded, n_robots = rates.get(outcome.kind, (0, 0))
+        is_excluded = not counts[outcome.participant]
+        rates[outcome.kind] = (n_excluded + is_excluded, n_robots + 1)
+    return rates
 
 
 def write_robots(out: Path, outcomes: Sequence[RobotOutcome], curve: Psychometric) -> None:
@@ -187,8 +211,7 @@ class _RobotSession:
         config = self._study.config
         question = question_of(self._study.database, trial)
         reaction = self._robot.react(question, choices_of(config), config.response_ms)
-        shown_ms = config.fixation_ms + config.stimulus_ms
-        self._now += timedelta(milliseconds=shown_ms + config.mask_ms + reaction.rt_ms + 100)
+        self._now += timedelta(milliseconds=self._robot.trial_ms(reaction, config))
         if self._robot.drops(question, reaction):
             self._open_page()
             return
@@ -196,11 +219,9 @@ class _RobotSession:
             uuid=self._uuid(),
             choice=reaction.choice,
             rt_ms=reaction.rt_ms,
-            stamps={
-                "fixation": 0.0, "stimulus": float(config.fixation_ms), "blank": float(shown_ms),
-            },
+            stamps=self._robot.stamps(reaction, config),
             flags=[],
-        )  # fmt: skip
+        )
         store(self._study, self._session, trial, response, self._now)
 
     def _open_page(self) -> None:
