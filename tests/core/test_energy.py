@@ -166,7 +166,8 @@ def test_a_gpu_without_the_package_is_said_to_be_unmeasured(powercap, monkeypatc
     monkeypatch.setitem(sys.modules, "pynvml", None)
     found = find_meters([CUDA], powercap=powercap)
     assert [meter.source for meter in found.meters] == ["rapl"]
-    assert found.unmeasured == ('GPU (pip install "eyechart[energy]")',)
+    (reason,) = found.unmeasured
+    assert reason == 'GPU (run  pip install -e ".[energy]"  in a clone of eyechart first)'
 
 
 def test_nvml_counts_or_says_why_not(tmp_path):

@@ -254,7 +254,7 @@ def test_a_missing_driver_is_said_with_how_to_get_it(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     sentence = rejection(open_database, "postgresql+psycopg://u@h/d")
-    assert "pip install 'eyechart[postgresql]'" in sentence
+    assert 'pip install -e ".[postgresql]"' in sentence
 
 
 def test_a_database_without_the_study_is_rejected_and_so_is_another_secret(tmp_path, url):

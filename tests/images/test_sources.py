@@ -458,7 +458,7 @@ def test_a_saved_dataset_without_the_package_says_what_to_install(tmp_path, monk
     monkeypatch.setitem(sys.modules, "datasets", None)
     for name in ("state.json", "dataset_info.json"):
         (tmp_path / name).write_text("{}")
-    with pytest.raises(ec.UsageError, match=r'pip install "eyechart\[datasets\]"'):
+    with pytest.raises(ec.UsageError, match=r'pip install -e "\.\[datasets\]"'):
         ec.load_images(tmp_path)
 
 

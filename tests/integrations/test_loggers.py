@@ -182,7 +182,7 @@ def test_a_missing_package_stops_before_any_work(run, tmp_path, monkeypatch, wor
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, LOGGERS[name].packages[0], None)
     result = run(*words, "--log", name)
-    install = f'pip install "eyechart[{name}]"'
+    install = f'pip install -e ".[{name}]"'
     assert_rejected(result, f"Logging to {name} needs {name}", install)
     assert not list(tmp_path.iterdir())
 

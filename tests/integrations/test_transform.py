@@ -429,7 +429,7 @@ def test_a_missing_albumentations_is_said_with_its_command(monkeypatch):
         sys.modules, "eyechart.integrations.albumentations_transform", raising=False
     )
     monkeypatch.setitem(sys.modules, "albumentations", None)
-    with pytest.raises(ec.UsageError, match=r"pip install \"eyechart\[albumentations\]\""):
+    with pytest.raises(ec.UsageError, match=r"pip install -e \"\.\[albumentations\]\""):
         ec.Corrupt("fog").as_albumentations()
 
 

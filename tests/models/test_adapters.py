@@ -80,7 +80,9 @@ def test_a_missing_package_is_one_sentence_with_the_line_to_install_it(
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    rejected(spec, f'needs {package}: run  pip install "eyechart[{extra}]"  first.')
+    rejected(
+        spec, f'needs {package}: run  pip install -e ".[{extra}]"  in a clone of eyechart first.'
+    )
 
 
 def test_a_package_that_is_there_but_broken_is_said_to_be_so(tmp_path, monkeypatch):

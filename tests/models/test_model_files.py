@@ -320,7 +320,7 @@ def test_a_missing_file_or_runtime_is_one_sentence(tmp_path, prefix, monkeypatch
     reject(f"{prefix}:", "does not name a model", "FILE")
     package = {"onnx": "onnxruntime", "tflite": "ai_edge_litert"}[prefix]
     monkeypatch.setitem(sys.modules, package, None)
-    reject(f"{tmp_path}/none.{prefix}", f'pip install "eyechart[{prefix}]"')
+    reject(f"{tmp_path}/none.{prefix}", f'pip install -e ".[{prefix}]"')
 
 
 # Kinds

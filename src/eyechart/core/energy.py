@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
+from eyechart.core.errors import install_hint
 from eyechart.core.records import Record
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def _nvml_meter(devices: "Sequence[torch.device]") -> tuple[NvmlMeter | None, st
     try:
         import pynvml
     except ImportError:
-        return None, 'pip install "eyechart[energy]"'
+        return None, install_hint("energy")
     try:
         pynvml.nvmlInit()
         # By id: CUDA_VISIBLE_DEVICES changes the numbers that torch uses.

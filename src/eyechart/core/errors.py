@@ -2,6 +2,11 @@
 
 import errno
 
+INSTALL = 'pip install -e ".[{}]"  in a clone of eyechart'
+"""How to install an extra until the package index has a release, then 'pip install "eyechart[{}]"'.
+docs/install.md says the same for all pages.
+"""
+
 MEMORY_SIGNS = (
     *("out of memory", "not enough memory", "insufficient memory", "can't allocate memory"),
     *("cannot allocate memory", "memoryerror"),
@@ -60,3 +65,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     # Allocators of torch raise a RuntimeError, and OpenCV raises an Exception called `error`.
     text = str(error).lower()
     return any(sign in text for sign in MEMORY_SIGNS)
+
+
+def install_hint(extra: str) -> str:
+    """Return what to do if packages of an extra are missing, for error messages.
+
+    Example:
+        >>> install_hint("demo")
+        'run  pip install -e ".[demo]"  in a clone of eyechart first'
+    """
+    return f"run  {INSTALL.format(extra)} first"

@@ -4,7 +4,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.images.image_list import ListedImage
 
 NAME = re.compile(r"imagenet_\d+_(\d+)\.jpg")
@@ -20,8 +20,7 @@ def demo_images() -> list[ListedImage]:
     spec = find_spec("foolbox")
     if spec is None or spec.origin is None:
         raise UsageError(
-            'The demo images are not installed: run  pip install "eyechart[demo]"  first, or give'
-            " --images FOLDER."
+            f"The demo images are not installed: {install_hint('demo')}, or give --images FOLDER."
         )
     folder = Path(spec.origin).parent / "data"
     matches = [(path, NAME.fullmatch(path.name)) for path in sorted(folder.glob("imagenet_*.jpg"))]

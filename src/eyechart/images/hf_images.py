@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
     LABEL_COLUMNS,
@@ -189,9 +189,7 @@ def _package(name: str) -> Untyped:
     try:
         return import_module(PACKAGE)
     except ImportError as error:
-        raise UsageError(
-            f'{name} needs {PACKAGE} ({error}): run  pip install "eyechart[datasets]"  first.'
-        ) from None
+        raise UsageError(f"{name} needs {PACKAGE} ({error}): {install_hint('datasets')}.") from None
 
 
 def _reason(error: Exception) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from eyechart.core.arguments import as_list, as_number, as_text, as_whole, as_within, brief
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.randomness import ImageRandom, check_seed, hash64
 from eyechart.corruptions.kernels.affine import PixelMap
 from eyechart.images.image_types import Batch, to_batch
@@ -242,7 +242,7 @@ class Corrupt(nn.Module):
             from eyechart.integrations.albumentations_transform import CorruptDual
         except ModuleNotFoundError as error:
             raise UsageError(
-                f'as_albumentations needs {error.name}: run pip install "eyechart[albumentations]".'
+                f"as_albumentations needs {error.name}: {install_hint('albumentations')}."
             ) from None
         return CorruptDual(self)
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.registry import Registry
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.request import Request
@@ -122,9 +122,7 @@ def need(package: str, prefix: str, *parts: str) -> ModuleType:
         if error.name.partition(".")[0] != whose:
             whose = f"{whose} with {error.name}"
         extra = ADAPTERS[prefix].extra
-        raise UsageError(
-            f'{prefix}: needs {whose}: run  pip install "eyechart[{extra}]"  first.'
-        ) from None
+        raise UsageError(f"{prefix}: needs {whose}: {install_hint(extra)}.") from None
     except Exception as error:
         raise _broken(package, prefix, error) from error
 

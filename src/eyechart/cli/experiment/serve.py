@@ -11,7 +11,7 @@ import typer
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.options import Option
 from eyechart.experiment.design.budget import Prices
 
@@ -27,7 +27,7 @@ def need_experiment() -> None:
     missing = [name for name in needed if not find_spec(name)]
     if missing:
         raise UsageError(
-            f"The experiment needs {', '.join(missing)}: pip install 'eyechart[experiment]'."
+            f"The experiment needs {', '.join(missing)}: {install_hint('experiment')}."
         )
 
 

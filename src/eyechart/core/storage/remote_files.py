@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 
 # two letters or more: "C:/" is a path on Windows
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
@@ -144,7 +144,7 @@ def file_system(url: str) -> tuple[Untyped, str]:
             system, path = url_to_fs(url)
     except ImportError as error:
         raise UsageError(
-            f'{url} needs another package ({error}): run  pip install "eyechart[cloud]"  first.'
+            f"{url} needs another package ({error}): {install_hint('cloud')}."
         ) from None
     return system, str(path)
 

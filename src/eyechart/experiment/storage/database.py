@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import QueuePool
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.storage.database_tables import Base
 
@@ -128,7 +128,7 @@ def _engine(url: str) -> Engine:
         ) from None
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"This database requires {error.name}: pip install 'eyechart[postgresql]'."
+            f"This database requires {error.name}: {install_hint('postgresql')}."
         ) from None
 
 

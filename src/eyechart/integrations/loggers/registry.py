@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.options import Option
 from eyechart.core.registry import Registry, one_of
 
@@ -37,8 +37,7 @@ class Logger:
         missing = [package for package in self.packages if find_spec(package) is None]
         if missing:
             raise UsageError(
-                f"Logging to {self.name} needs {' and '.join(missing)}: run  pip install"
-                f' "eyechart[{self.extra}]"  first.'
+                f"Logging to {self.name} needs {' and '.join(missing)}: {install_hint(self.extra)}."
             )
 
     def log(self, record: "LogRecord") -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.progress import Progress
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.files import atomic_file, remove_leftovers
@@ -91,7 +91,7 @@ def build_icons(
     settings = {"icons": "drawn from packages", "size": side, "styles": list(styles)}
     _check(out, side, styles, settings)
     if find_spec("resvg_py") is None:
-        raise UsageError("Icons are drawn with resvg_py: pip install 'eyechart[icons]'.")
+        raise UsageError(f"Icons are drawn with resvg_py: {install_hint('icons')}.")
     if is_fetched:
         fetch_packages([NAMES, *(STYLES[style] for style in styles)], source, progress)
     emoji = find_emoji(find_package(NAMES, source))
