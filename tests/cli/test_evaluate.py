@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stdout
+from functools import partial
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -403,7 +404,14 @@ def test_a_uniform_run_goes_on_and_keeps_its_test_set(evaluate, tmp_path):
 # Checks
 
 
-def test_a_floor_that_is_kept_passes_and_one_that_is_not_fails(evaluate, tmp_path):
+@pytest.fixture(scope="module")
+def enough(tmp_path_factory):
+    """The minimum of images for a claim."""
+    return save_images(tmp_path_factory.mktemp("enough") / "photos", each=10)
+
+
+def test_a_floor_that_is_kept_passes_and_one_that_is_not_fails(evaluate, enough, tmp_path):
+    evaluate = partial(evaluate, images=enough)
     once = ("--corruption", "gaussian_noise")
     assert evaluate(*once, "--fail-under", "r_p=0.0").status == 0
     found = results(tmp_path / "out")["models"][0]["spaces"]["native"]["means"]["r_p"]["value"]
@@ -417,7 +425,19 @@ def test_a_floor_that_is_kept_passes_and_one_that_is_not_fails(evaluate, tmp_pat
     assert both.status == 1 and "clean_accuracy" in both.err
 
 
-def test_a_score_that_is_better_when_lower_fails_above_its_limit(evaluate, tmp_path):
+@pytest.mark.parametrize("floor", ["r_p=0", "ece=1", "clean_accuracy=0"])
+def test_no_floor_is_reached_with_insufficient_data(evaluate, floor):
+    result = evaluate("--corruption", "gaussian_noise", "--fail-under", floor)
+    assert result.status == 1
+    assert ", but with insufficient data for a claim" in result.err
+    assert "insufficient data for a claim (at least 40 images, and at least 5 images" in result.err
+    point = evaluate("--corruption", "gaussian_noise", "--fail-under", f"{floor}:point")
+    # which asks for the score alone, and is told so
+    assert point.status == 0 and "insufficient data for a claim" in point.out
+
+
+def test_a_score_that_is_better_when_lower_fails_above_its_limit(evaluate, enough, tmp_path):
+    evaluate = partial(evaluate, images=enough)
     once = ("--corruption", "gaussian_noise")
     assert evaluate(*once, "--fail-under", "ece=1").status == 0
     found = results(tmp_path / "out")["models"][0]["spaces"]["native"]["means"]["ece"]["value"]

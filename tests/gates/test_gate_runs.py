@@ -15,8 +15,12 @@ import yaml
 
 import eyechart as ec
 from commands import assert_rejected
+from eyechart.gates.advice import make_decider
+from eyechart.gates.bounds import clustered_mean
 from eyechart.gates.gate_results import GateResults
 from eyechart.gates.rule_samples import TOLERANCE
+from eyechart.gates.rules import load_rules
+from eyechart.results.recorded_run import read_recorded_run
 from report_runs import DULL, SHARP, evaluate, save_hues
 
 CORRUPTIONS = ("vcr/gaussian_noise", "vcr/brightness", "vcr/frost")
@@ -33,7 +37,7 @@ ASKED = (
 def runs(tmp_path_factory):
     """A run of the sharp model, one of the dull one, one of both, and one with another seed."""
     home = tmp_path_factory.mktemp("gate")
-    folder = save_hues(home / "hues", each=4)
+    folder = save_hues(home / "hues", each=5)
     images = sorted(folder.rglob("*.png"))
     rows = [
         f"{path.relative_to(home)},{path.parent.name},{'north' if place % 2 else 'south'}"
@@ -135,7 +139,7 @@ def test_a_model_against_itself_has_no_difference_but_a_width(runs):
     assert result.estimate == 0 and result.lower < -0.05 < result.upper
     assert result.outcome == "inconclusive"
     assert result.decider is not None and result.decider.samples_help is False
-    assert "More samples of the same 32 images cannot decide the rule." in result.decider.sentence
+    assert "More samples of the same 40 images cannot decide the rule." in result.decider.sentence
     wide = decided(runs.sharp, runs.sharp, no_worse_than_old={"margin": 0.2})
     assert wide.outcome == "pass" and wide.decider is None
 
@@ -364,3 +368,92 @@ def test_records_are_frozen(runs):
     assert "<td>a rule</td>" in results._repr_html_()
     with pytest.raises(TypeError):
         replace(results, outcome="fail")
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """A run of the sharp model on 16 images of 8 classes."""
+    home = tmp_path_factory.mktemp("few")
+    folder = save_hues(home / "hues", each=2)
+    return evaluate(folder, home / "run", *ASKED, models=(SHARP,))
+
+
+@pytest.mark.parametrize("limit", [0.01, 0.999])
+def test_sixteen_images_decide_nothing(few, limit, files, run, tmp_path):
+    (result,) = ec.gate(few, rules=[rule(at_least=limit)]).rules
+    assert result.outcome == "inconclusive" and result.insufficient
+    assert result.n_images == 16 and result.decider is not None
+    sentence = "Insufficient data for a claim (at least 40 images): it has 16 images."
+    assert result.decider.sentence == sentence and result.decider.n_images == 40
+    # not even if inconclusive rules count as a pass
+    path = write_rules(tmp_path / "gate.yaml", rule(at_least=limit))
+    options = ("--inconclusive", "pass", "--junit", files["junit"])
+    done = run("gate", few, "--rules", path, *options)
+    assert done.status == 1 and "which counts as fail" in done.err
+    assert ElementTree.parse(files["junit"]).getroot()[0].get("failures") == "1"
+
+
+def test_a_rule_about_a_class_needs_the_minimum_of_images_too(runs):
+    label = table(runs.sharp, "vcr/frost").label.iloc[0]
+    result = decided(runs.sharp, classes=[label], at_least=0.01)
+    assert result.n_images == 5 and result.outcome == "inconclusive"
+    assert "it has 5 images" in result.decider.sentence
+
+
+def test_more_samples_of_images_that_had_none_are_advised_below_the_minimum(runs):
+    result = decided(runs.sharp, corruptions=["frost"], delta_v=[0.4, 0.6], at_least=0.01)
+    assert result.n_images < 40 and result.outcome == "inconclusive"
+    assert "More samples of the same 40 images would suffice" in result.decider.sentence
+    n = int(result.decider.sentence.split("--n ")[1].split(",")[0])
+    assert n >= 60 * 40 / result.n_images and result.decider.samples_help
+
+
+def test_advice_changes_something(runs):
+    for limit in np.arange(0.02, 1, 0.04):
+        result = decided(runs.sharp, at_least=float(limit))
+        if result.decider is not None:
+            check_advice(result)
+    for margin in (0.001, 0.01, 0.05, 0.1, 0.2):
+        for new, old in ((runs.dull, runs.sharp), (runs.sharp, runs.sharp)):
+            result = decided(new, old, no_worse_than_old={"margin": margin})
+            if result.decider is not None:
+                check_advice(result)
+
+
+@pytest.mark.parametrize("drop", [0.006, 0.0096, 0.01])
+def test_a_size_that_suffices_for_equal_models_is_not_advised_again(runs, drop):
+    # 5,000 images would show equal models to be equal, but these models are not
+    n = 5000
+    lost, won = int(n * (0.015 + drop / 2)), int(n * (0.015 - drop / 2))
+    values = np.repeat([-1.0, 1.0, 0.0], [lost, won, n - lost - won])
+    mean = clustered_mean(values, np.arange(n), lowest=-1)
+    margin = load_rules([rule(no_worse_than_old={"margin": 0.01})]).rules[0]
+    decider = make_decider(margin, mean, n, 1, read_recorded_run(runs.sharp))
+    assert "now 60" not in decider.sentence
+    if drop == 0.006:
+        assert n < decider.n_images <= 50_000 and "equal to the old" not in decider.sentence
+    else:
+        assert decider.n_images is None
+        assert decider.sentence.startswith("Not decidable with this test set: the estimate, -0.")
+
+
+def check_advice(result) -> None:
+    """Check that the advice asks for more data than there are, in a number that exists."""
+    decider = result.decider
+    if decider.n_samples is None and decider.n_images is None:
+        assert "Not decidable with this test set" in decider.sentence
+    if decider.n_samples is not None:
+        assert decider.n_samples > result.n_samples
+        words = decider.sentence.split("--n ")[1].split(")")[0]
+        advised, now = words.split(", now ")
+        assert int(advised) > int(now) == 60
+    if decider.n_images is not None:
+        assert result.n_images < decider.n_images <= 50_000
+
+
+def test_an_estimate_next_to_its_limit_is_not_decidable(runs):
+    rate = decided(runs.sharp).rate
+    result = decided(runs.sharp, at_least=round(rate - 1e-5, 6))
+    assert result.outcome == "inconclusive"
+    assert result.decider.sentence.startswith("Not decidable with this test set: the estimate, ")
+    assert result.decider.n_images is None and result.decider.n_samples is None

@@ -31,7 +31,7 @@ class Colors(nn.Module):
 """
 
 SMALL = (
-    'n=24, corruptions=["brightness"], stimulus="native", bins=3, min_per_bin=2, n_bootstrap=10,'
+    'n=48, corruptions=["brightness"], stimulus="native", bins=3, min_per_bin=2, n_bootstrap=10,'
     ' humans="none"'
 )
 
@@ -49,7 +49,7 @@ def rules(limit: float) -> str:
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    return save_images(tmp_path_factory.mktemp("plugin") / "images", each=3)
+    return save_images(tmp_path_factory.mktemp("plugin") / "images", each=11)
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +88,13 @@ def n_predicted(project) -> int:
 def test_a_passing_gate_passes_and_an_unchanged_model_is_not_called_again(project):
     cache = ".pytest_cache"
     run(project, cache).assert_outcomes(passed=1)
-    assert n_predicted(project) > 24
+    assert n_predicted(project) > 48
     kept = list((project.path / ".pytest_cache" / "d" / "eyechart").iterdir())
     assert [folder.name.partition("-")[0] for folder in kept] == ["Colors"]
     run(project, cache).assert_outcomes(passed=1)
     assert n_predicted(project) == 0
     run(project, cache, "--cache-clear").assert_outcomes(passed=1)
-    assert n_predicted(project) > 24
+    assert n_predicted(project) > 48
 
 
 def test_a_changed_model_dataset_or_option_is_evaluated_anew(project, cache, images):
@@ -109,7 +109,7 @@ def test_a_changed_model_dataset_or_option_is_evaluated_anew(project, cache, ima
     changes = {
         "weights": {"test_model": TEST.replace("Colors()", "Colors(0.081)")},
         "attribute": {"test_model": TEST.replace("robustness(Colors()", changed_gain)},
-        "options": {"test_model": TEST.replace("n=24", "n=25")},
+        "options": {"test_model": TEST.replace("n=48", "n=49")},
         "data": {"test_model": TEST},
         "code": {"colors": MODEL.replace("0.01", "0.011")},
     }
@@ -120,7 +120,7 @@ def test_a_changed_model_dataset_or_option_is_evaluated_anew(project, cache, ima
             (project.path / "images").unlink()
             other.rename(project.path / "images")
         run(project, cache).assert_outcomes(passed=1)
-        numbers[change] = n_predicted(project) > 24
+        numbers[change] = n_predicted(project) > 48
     assert numbers == dict.fromkeys(changes, True)
 
 
@@ -137,8 +137,8 @@ def test_a_failing_gate_fails_the_test_with_its_table_in_the_message(project, ca
 
 
 def test_an_inconclusive_gate_fails_unless_the_test_says_otherwise(project, cache):
-    # all 24 samples are correct, but 12 images cannot show this much
-    (project.path / "gate.yaml").write_text(rules(0.9))
+    # all 48 samples are correct, but 44 images cannot show this much
+    (project.path / "gate.yaml").write_text(rules(0.95))
     result = run(project, cache)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["The gate is inconclusive, which counts as fail: *", "light: *"])
@@ -153,8 +153,8 @@ def test_an_inconclusive_gate_fails_unless_the_test_says_otherwise(project, cach
     [
         ('"gate.yaml"', '"none.yaml"', "none.yaml"),
         ('"images"', '"nowhere"', "nowhere"),
-        ("n=24", "m=24", "Unknown argument 'm'"),
-        ("n=24", "n=24, out='here'", "out must be omitted"),
+        ("n=48", "m=24", "Unknown argument 'm'"),
+        ("n=48", "n=48, out='here'", "out must be omitted"),
         ('"gate.yaml"', '[{"name": "light", "corruption": "fog"}]', "corruption"),
     ],
 )
@@ -188,7 +188,7 @@ def test_second(robustness):
     )
     for _ in range(2):
         run(project, cache).assert_outcomes(passed=2)
-        assert n_predicted(project) > 24
+        assert n_predicted(project) > 48
     assert not list((project.path / ".pytest_cache" / "d" / "eyechart").iterdir())
 
 
@@ -214,7 +214,7 @@ def test_without_the_cache_of_pytest_nothing_is_kept(project, cache):
     n_predicted(project)
     result = run_plain(project, "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1)
-    assert n_predicted(project) > 24 and not (project.path / ".pytest_cache").exists()
+    assert n_predicted(project) > 48 and not (project.path / ".pytest_cache").exists()
 
 
 def test_tests_with_the_fixture_are_slow_and_can_be_deselected(project, cache):

@@ -307,6 +307,20 @@ def test_under_eight_categories_of_five_images_are_too_few(space, counts, few):
     assert bool(missing_data(space, labels)) == few
 
 
+@pytest.mark.parametrize(
+    ("counts", "n_classes", "needed"),
+    [
+        ([20, 20], 2, ""),
+        ([36, 4], 2, "at least 40 images, and at least 5 images in each of 2 categories"),
+        ([8, 8, 8], 3, "at least 40 images, and at least 5 images in each of 3 categories"),
+        ([50, 50], 1000, "at least 5 images in each of 8 categories"),
+    ],
+)
+def test_a_model_of_few_classes_needs_images_of_all_of_them(counts, n_classes, needed):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    assert missing_data("native", labels, n_classes) == needed
+
+
 # What is refused
 
 

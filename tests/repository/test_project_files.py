@@ -123,9 +123,9 @@ def finished(tmp_path_factory):
     import eyechart as ec
 
     home = tmp_path_factory.mktemp("the action")
-    images = save_images(home / "images", each=3)
+    images = save_images(home / "images", each=10)
     out = home / "a run"
-    few = {"bins": 3, "min_per_bin": 2, "n_bootstrap": 10, "stimulus": "native", "n": 24}
+    few = {"bins": 3, "min_per_bin": 2, "n_bootstrap": 10, "stimulus": "native", "n": 48}
     results = ec.evaluate(
         "small_models:colors", images, corruptions=["brightness"], humans="none", out=out, **few
     )

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import t as students_t
 
-from eyechart.gates.bounds import ClusteredMean, clustered_mean, p_values
+from eyechart.gates.bounds import ClusteredMean, clustered_mean
 from eyechart.gates.planning import difference_targets, plan_size
 from eyechart.stats.p_values import SIGNIFICANT, holm
 
@@ -65,20 +66,61 @@ def simulate(pairs: Pairs, n_pairs: int, seed: int = 0) -> Shares:
     random = np.random.default_rng(seed)
     n = pairs.n_images
     n_at_once = max(1, AT_ONCE // (len(pairs.drops) * n * pairs.n_each))
-    passed, failed, by_t = [], [], []
+    outcomes = []
     for start in range(0, n_pairs, n_at_once):
-        means = draw(random, pairs, min(n_at_once, n_pairs - start)).mean(axis=-1)
-        value, variance = means.mean(axis=-1), means.var(axis=-1, ddof=1) / n
-        above, below = (
-            p_values(value, variance, (n, n), -pairs.margin, side=side, lowest=-1)
-            for side in ("above", "below")
+        drawn = draw(random, pairs, min(n_at_once, n_pairs - start)).mean(axis=-1)
+        outcomes += [_outcome(rules, pairs.margin) for rules in drawn]
+    return Shares(*np.mean(outcomes, axis=0).tolist())
+
+
+def _outcome(rules: np.ndarray, margin: float) -> tuple[bool, bool, bool]:
+    """Return whether a gate passes, whether it fails, and whether it passes by t alone.
+
+    `rules` has the mean difference of each image, (rules, images).
+    """
+    n = rules.shape[1]
+    means = [clustered_mean(rule, np.arange(n), lowest=-1) for rule in rules]
+    above, below = (
+        np.array([mean.p_value(-margin, side) for mean in means]) for side in ("above", "below")
+    )
+    spread = np.maximum(rules.std(axis=1, ddof=1), 1e-12) / n**0.5
+    by_t = students_t.sf((rules.mean(axis=1) + margin) / spread, n - 1)
+    return (
+        bool((above < SIGNIFICANT).all()),
+        bool((holm(below) < SIGNIFICANT).any()),
+        bool((by_t < SIGNIFICANT).all()),
+    )
+
+
+def wrong_passes(
+    n_images: int, n_gates: int, *, rate: float, n_each: int, lost: float = 0.0, seed: int = 0
+) -> float:
+    """Return how often a rate passes a floor that it does not exceed.
+
+    Args:
+        n_images: The number of images.
+        n_gates: The number of gates.
+        rate: The rate of hits without lost images.
+        n_each: The number of samples of each image.
+        lost: The share of images that are never hit.
+        seed: The seed.
+    """
+    random = np.random.default_rng((seed, n_images))
+    shape = (n_gates, n_images, n_each)
+    latent = RHO**0.5 * random.standard_normal((n_gates, n_images, 1))
+    latent = latent + (1 - RHO) ** 0.5 * random.standard_normal(shape)
+    is_lost = random.random((n_gates, n_images, 1)) < lost
+    hits = ((latent < ndtri(rate)) & ~is_lost).mean(axis=2)
+    floor = rate * (1 - lost)
+    return float(
+        np.mean(
+            [
+                clustered_mean(each, np.arange(n_images), lowest=0).p_value(floor, "above")
+                < SIGNIFICANT
+                for each in hits
+            ]
         )
-        passed.append((above < SIGNIFICANT).all(axis=1))
-        failed.append([bool((holm(row) < SIGNIFICANT).any()) for row in below])
-        # an enormous number of images leaves the t-test alone
-        alone = p_values(value, variance, (n, 10**9), -pairs.margin, side="above", lowest=-1)
-        by_t.append((alone < SIGNIFICANT).all(axis=1))
-    return Shares(*(float(np.concatenate(part).mean()) for part in (passed, failed, by_t)))
+    )
 
 
 def pilot(pairs: Pairs, seed: int) -> list[ClusteredMean]:

@@ -76,8 +76,9 @@ def gate(settings: GateSettings, files: GateFiles) -> None:
     """Pass or fail a model by rules: minimum scores, and non-inferiority to an old model.
 
     A rule passes if the lower confidence bound of its score is above its limit, and fails if the
-    upper bound is below that limit. The gate passes if every rule passes. The exit status is 0 if
-    the gate passes, and 1 if it fails or is inconclusive.
+    upper bound is below that limit. With fewer than 40 images, a rule is inconclusive. The gate
+    passes if every rule passes. The exit status is 0 if the gate passes, and 1 if it fails or is
+    inconclusive.
     """
     files.check()
     from rich.console import Console

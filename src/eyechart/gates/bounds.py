@@ -4,7 +4,7 @@ These functions take and return plain numbers. Samples are selected in `rule_sam
 decided in `decision`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, sqrt
 from typing import Literal
 
@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtr, stdtrit
 
 from eyechart.core.arrays import FloatArray, IntArray
-from eyechart.stats.intervals import wilson_interval
+from eyechart.stats.intervals import exact_lower_bound, weighted_mean_cdf
 
 Side = Literal["above", "below"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClusteredMean:
     """A weighted mean over samples, and the values that its bounds depend on.
 
@@ -32,6 +32,8 @@ class ClusteredMean:
         lowest: The lowest possible value of a sample: 0 for hits, −1 for differences of hits.
         between: The variance between images, NaN if no image has two samples.
         within: The variance between samples of an image, NaN if no image has two samples.
+        image_means: The mean of each image.
+        image_weights: The weight of each image; they sum to `n_effective`.
     """
 
     value: float
@@ -42,6 +44,8 @@ class ClusteredMean:
     lowest: float
     between: float
     within: float
+    image_means: FloatArray = field(repr=False)
+    image_weights: FloatArray = field(repr=False)
 
     @property
     def n_per_image(self) -> float:
@@ -52,22 +56,21 @@ class ClusteredMean:
         """Return the lower and the upper bound, each of which is wrong with probability `alpha`.
 
         Each bound is the wider of two: Student's t with the variance between images (n − 1 degrees
-        of freedom), and Wilson's with the same variance and the number of images. Wilson's interval
-        has a positive width even if all images agree.
+        of freedom), and the exact bound of the images' means, which has a positive width even if
+        all images agree. With one sample per image, the exact bound of hits is that of Clopper and
+        Pearson.
 
         Example:
             >>> agreed = clustered_mean(np.zeros(600), np.repeat(np.arange(60), 10), lowest=-1)
             >>> tuple(round(end, 3) for end in agreed.bounds(0.05))
-            (-0.043, 0.043)
+            (-0.049, 0.049)
         """
         if not isfinite(self.variance):
             # One image does not show how much images differ, so that no value can be excluded.
             return self.lowest, 1.0
-        # Wilson's interval is for shares in [0, 1], so differences are mapped from [−1, 1]
-        width = 1 - self.lowest
-        share, variance = (self.value - self.lowest) / width, self.variance / width**2
-        ends = wilson_interval(share, self.n_effective, 1 - 2 * alpha, variance)
-        low, high = (self.lowest + width * end for end in ends)
+        means, weights = self.image_means, self.image_weights
+        low = exact_lower_bound(means, weights, self.lowest, alpha)
+        high = -exact_lower_bound(-means, weights, -1.0, alpha)
         # Images, not samples, give the degrees of freedom: samples of one image are correlated.
         reach = float(stdtrit(self.n_images - 1, 1 - alpha)) * sqrt(self.variance)
         return (
@@ -83,20 +86,15 @@ class ClusteredMean:
         Example:
             >>> hits = clustered_mean(np.repeat([1, 1, 1, 0], 10), np.arange(40), lowest=0)
             >>> round(hits.p_value(0.6, "above"), 3)
-            0.027
+            0.035
         """
         if not isfinite(self.variance):
             return 1.0
-        return float(
-            p_values(
-                self.value,
-                self.variance,
-                (self.n_images, self.n_effective),
-                limit,
-                side=side,
-                lowest=self.lowest,
-            )
-        )
+        sign, end = (1, self.lowest) if side == "above" else (-1, -1.0)
+        gap, spread = sign * (self.value - limit), sqrt(self.variance)
+        by_t = float(stdtr(self.n_images - 1, -gap / spread)) if spread else float(gap <= 0)
+        exact = weighted_mean_cdf(sign * self.image_means, self.image_weights, end, sign * limit)
+        return max(by_t, exact)
 
 
 def p_values(
@@ -108,7 +106,10 @@ def p_values(
     side: Side,
     lowest: float,
 ) -> FloatArray:
-    """Return one-sided p-values of means: the larger p-value of a t-test and Wilson's score test.
+    """Return approximate one-sided p-values of means of which only the moments are known.
+
+    This is the largest p-value of three: the t-test, Wilson's score test, and the exact test of
+    images that all have the mean. `ClusteredMean.p_value` is the test of an observed mean.
 
     Args:
         value: The means.
@@ -133,9 +134,10 @@ def p_values(
     with np.errstate(divide="ignore", invalid="ignore"):
         # This form holds even if `square` is 0, at a limit that is the lowest or highest mean.
         root = 2 * gap**2 / (linear + np.sqrt(linear**2 + 4 * square * gap**2))
-    by_score = ndtr(-np.sqrt(root))
+        agreed = np.clip(1 - gap / share, 0, 1) ** n_effective
+    exact = np.fmax(ndtr(-np.sqrt(root)), agreed)
     # neither a mean on the other side of the limit nor 0/0 is evidence
-    p_value: FloatArray = np.where(gap > 0, np.fmax(by_t, by_score), np.fmax(by_t, 0.5))
+    p_value: FloatArray = np.where(gap > 0, np.fmax(by_t, exact), np.fmax(by_t, 0.5))
     return p_value
 
 
@@ -165,16 +167,19 @@ def clustered_mean(
     residuals = totals - value * counts
     variance = float(n / (n - 1) * (residuals**2).sum() / total**2) if n > 1 else float("inf")
     between, within = _components(hits, unit)
+    # the small addition keeps n equal images from being rounded down to n − 1
+    n_effective = max(1, int(total**2 / (counts**2).sum() + 1e-9))
     return ClusteredMean(
         value=value,
         variance=variance,
         n_images=n,
         n_samples=len(hits),
-        # the small addition keeps n equal images from being rounded down to n − 1
-        n_effective=max(1, int(total**2 / (counts**2).sum() + 1e-9)),
+        n_effective=n_effective,
         lowest=lowest,
         between=between,
         within=within,
+        image_means=totals / counts,
+        image_weights=counts / total * n_effective,
     )
 
 

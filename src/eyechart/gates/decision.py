@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from eyechart.core.arrays import FloatArray
-from eyechart.gates.advice import make_decider
+from eyechart.gates.advice import advise_more_images, make_decider
 from eyechart.gates.bounds import ClusteredMean, clustered_mean
 from eyechart.gates.gate_results import ConditionResults, Outcome, RuleResults
 from eyechart.gates.rule_samples import RuleSamples
 from eyechart.gates.rules import Rule
 from eyechart.results.recorded_run import RecordedRun
+from eyechart.scores.scoring import MIN_IMAGES, TOO_FEW
+from eyechart.stats.estimate import ENOUGH
 from eyechart.stats.p_values import SIGNIFICANT, holm
 
 
@@ -33,6 +35,7 @@ def decide_rules(
 
     Each rule is tested for passing at the full significance level, because all rules must pass. The
     p-values for failing are corrected for the number of rules, because one failing rule is enough.
+    A rule with less data than a claim needs is inconclusive.
     """
     means = [_mean(rule, chosen) for rule, chosen in zip(rules, samples, strict=True)]
     limits = [rule.limit for rule in rules]
@@ -41,12 +44,20 @@ def decide_rules(
     for index, p_fail in enumerate(holm(below)):
         rule, chosen, mean, limit = rules[index], samples[index], means[index], limits[index]
         p_pass = mean.p_value(limit, "above")
+        insufficient = _insufficient(rule, chosen, mean.n_images, run)
         outcome = rule_outcome(p_pass, float(p_fail))
+        decider = None
+        if insufficient:
+            outcome = "inconclusive"
+            decider = advise_more_images(mean, chosen.n_available, insufficient, run)
+        elif outcome == "inconclusive":
+            decider = make_decider(rule, mean, chosen.n_available, len(rules), run)
         lower, upper = mean.bounds(SIGNIFICANT)
         results.append(
             RuleResults(
                 rule=rule,
                 outcome=outcome,
+                insufficient=insufficient,
                 model=chosen.model,
                 old_model=chosen.old_model,
                 space=chosen.space,
@@ -63,9 +74,7 @@ def decide_rules(
                 p_fail=float(p_fail),
                 between=mean.between,
                 within=mean.within,
-                decider=make_decider(rule, mean, chosen.n_available, len(rules), run)
-                if outcome == "inconclusive"
-                else None,
+                decider=decider,
                 conditions=tuple(_conditions(rule, chosen, run)),
                 notes=tuple(_notes(chosen)),
             )
@@ -84,6 +93,16 @@ def rule_outcome(p_pass: float, p_fail: float) -> Outcome:
     if p_pass < SIGNIFICANT:
         return "pass"
     return "fail" if p_fail < SIGNIFICANT else "inconclusive"
+
+
+def _insufficient(rule: Rule, samples: RuleSamples, n_images: int, run: RecordedRun) -> str:
+    """Return a note on insufficient data for a rule; "" if the data suffice."""
+    if n_images < ENOUGH:
+        return TOO_FEW.format(MIN_IMAGES)
+    # The minimum of images per category applies to claims about all classes.
+    if rule.classes or rule.where:
+        return ""
+    return run.model(samples.model).spaces[samples.space].verdict
 
 
 def _mean(rule: Rule, samples: RuleSamples) -> ClusteredMean:

@@ -25,7 +25,8 @@ def gate(settings: GateSettings) -> GateResults:
 
     Every argument is also an option of `eyechart gate`. A rule passes if its lower confidence bound
     is above its limit, and fails if its upper bound is below it; the gate passes if every rule
-    passes. Bounds are one-sided (5 %), with images as sampling units.
+    passes. Bounds are one-sided (5 %), with images as sampling units. A rule with insufficient data
+    is inconclusive and does not pass.
 
     Returns:
         The outcome, with each rule's estimate, bounds and advice; see `.passed` and `.save(path)`.
@@ -44,13 +45,13 @@ def gate(settings: GateSettings) -> GateResults:
         >>> rule = {"name": "blur", "corruptions": ["gaussian_blur"], "metric": "consistency",
         ...         "at_least": 0.05}
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for index in range(4):
+        ...     for index in range(40):
         ...         noise = np.random.default_rng(index).random((80, 80, 3))
         ...         pixels = (255 * noise).astype(np.uint8)
         ...         Image.fromarray(pixels).save(Path(folder, f"{index}.png"))
         ...     run = Path(folder, "run")
         ...     results = ec.evaluate(
-        ...         mean_color, folder, n=20, corruptions=["gaussian_blur"], labels="none",
+        ...         mean_color, folder, n=40, corruptions=["gaussian_blur"], labels="none",
         ...         stimulus="64", bins=4, min_per_bin=2, n_bootstrap=10, out=run,
         ...     )
         ...     _ = results.save(run)

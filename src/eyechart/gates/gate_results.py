@@ -59,6 +59,8 @@ class RuleResults(Record):
     """The rule."""
     outcome: Outcome
     """pass if the rule is shown to hold, fail if it is shown to be violated, else inconclusive."""
+    insufficient: str
+    """A note on insufficient data, which make a rule inconclusive; "" if the data suffice."""
     model: str
     """The new model."""
     old_model: str | None
@@ -170,8 +172,17 @@ class GateResults(Record):
 
     @property
     def passed(self) -> bool:
-        """Whether the model passes; `inconclusive` says how an inconclusive outcome counts."""
-        return "pass" in (self.outcome, self.inconclusive if self.outcome != "fail" else "fail")
+        """Whether the model passes; `inconclusive` says how an inconclusive outcome counts.
+
+        A rule with insufficient data never counts as a pass.
+        """
+        return all(self.counts_as_pass(result) for result in self.rules)
+
+    def counts_as_pass(self, result: RuleResults) -> bool:
+        """Return whether a rule passes, or is inconclusive, has enough data and counts as pass."""
+        if result.outcome == "inconclusive":
+            return self.inconclusive == "pass" and not result.insufficient
+        return result.outcome == "pass"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the outcome as .json, .xml (JUnit), .md or .html (evidence), and return the path.

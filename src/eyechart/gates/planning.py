@@ -25,9 +25,9 @@ CAUTION = 1.25
 """Factor applied to the variance, because its estimate is uncertain; chosen by simulation
 (docs/gate.md)."""
 
-MAX_IMAGES = 10_000_000
-MAX_PER_IMAGE = 1000
-"""Maximum planned numbers of images and of samples per image; larger ones are impractical."""
+MAX_IMAGES, MAX_PER_IMAGE = 50_000, 1000
+"""Maximum planned numbers of images (those of ImageNet's validation set) and of samples per image;
+larger ones are impractical."""
 
 
 @dataclass(frozen=True)

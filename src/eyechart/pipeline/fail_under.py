@@ -24,7 +24,8 @@ def floor_outcomes(results: Results, floors: Sequence[Floor]) -> list[FloorOutco
     """Return the outcome for each required score and model.
 
     The confidence bound must reach the limit: the lower end of the 95 % interval, or the upper end
-    for errors. With ":point", the score itself must reach the limit.
+    for errors, and the data must suffice for a claim. With ":point", the score itself must reach
+    the limit.
 
     Raises:
         UsageError: If a model lacks a required score.
@@ -59,4 +60,9 @@ def _outcomes(results: Results, floor: Floor) -> Iterator[FloorOutcome]:
             side = "reaches" if is_reached else "does not reach"
         else:
             side = "is within" if is_reached else "is over"
-        yield FloorOutcome(is_reached, f"{about} {side} {floor.value:g}.")
+        sentence = f"{about} {side} {floor.value:g}"
+        few = model.spaces[space].verdict
+        if is_reached and few:
+            # A bound claims something about other images; the score itself does not.
+            is_reached, sentence = floor.is_point, f"{sentence}, but with {few}"
+        yield FloorOutcome(is_reached, f"{sentence}.")

@@ -40,7 +40,7 @@ def gate_junit(results: GateResults) -> str:
 
     An inconclusive rule is written as a failure, or as a skipped test if it counts as a pass.
     """
-    cases = [_test_case(result, results.inconclusive == "fail") for result in results.rules]
+    cases = [_test_case(result, not results.counts_as_pass(result)) for result in results.rules]
     counts = {
         "tests": len(cases),
         "failures": sum(case.find("failure") is not None for case in cases),
@@ -71,7 +71,7 @@ def _test_case(result: RuleResults, is_failure: bool) -> ElementTree.Element:
     if result.decider is not None:
         details += f" {result.decider.sentence}"
     if result.outcome != "pass":
-        tag = "failure" if result.outcome == "fail" or is_failure else "skipped"
+        tag = "failure" if is_failure else "skipped"
         attributes = {"message": _in_xml(f"{result.outcome}: {details}")}
         if tag == "failure":
             attributes["type"] = result.outcome

@@ -32,7 +32,10 @@ MIN_CATEGORIES, MIN_PER_CATEGORY = 8, 5
 """Number of categories, and of images in each of them, that a claim needs."""
 
 MIN_IMAGES = f"at least {ENOUGH} images"
-"""What a claim needs if there are more than 16 classes, or no labels."""
+"""What a claim needs at least, and all it needs with more than 16 classes, or without labels."""
+
+TOO_FEW = "insufficient data for a claim ({})"
+"""The note on insufficient data, with what a claim needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,21 +182,32 @@ def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
     return errors
 
 
-def missing_data(space: str, labels: NDArray[np.int64]) -> str:
+def missing_data(space: str, labels: NDArray[np.int64], n_classes: int = 0) -> str:
     """Return how many images a claim needs, or "" if there are enough.
 
-    A claim needs 8 categories with 5 images each. With more than 16 classes, which may have few
-    images each, it needs 40 images.
+    A claim needs 40 images, and 8 categories with 5 images each, or all classes of a model that has
+    fewer. With more than 16 classes, which may have few images each, 40 images are enough.
+
+    Args:
+        space: The label space.
+        labels: The label of each image.
+        n_classes: The number of the model's classes; 0 if unknown.
 
     Example:
         >>> missing_data("entry16", np.arange(8).repeat(4))
         'at least 5 images in each of 8 categories'
         >>> missing_data("entry16", np.arange(8).repeat(5))
         ''
+        >>> missing_data("native", np.arange(2).repeat(10), n_classes=2)
+        'at least 40 images, and at least 5 images in each of 2 categories'
     """
     values, counts = np.unique(labels[labels != NONE], return_counts=True)
     if space == "entry16" or len(values) <= len(CATEGORIES):
-        is_enough = (counts >= MIN_PER_CATEGORY).sum() >= MIN_CATEGORIES
-        needed = f"at least {MIN_PER_CATEGORY} images in each of {MIN_CATEGORIES} categories"
+        # 0 stands for an unknown number
+        n_needed = min(MIN_CATEGORIES, n_classes or MIN_CATEGORIES)
+        is_enough = (counts >= MIN_PER_CATEGORY).sum() >= n_needed and counts.sum() >= ENOUGH
+        needed = f"at least {MIN_PER_CATEGORY} images in each of {n_needed} categories"
+        if n_needed < MIN_CATEGORIES:
+            needed = f"{MIN_IMAGES}, and {needed}"
         return "" if is_enough else needed
     return "" if counts.sum() >= ENOUGH else MIN_IMAGES

@@ -29,6 +29,7 @@ from eyechart.results.model_results import CorruptionResults, SimilarPair, Space
 from eyechart.scores.registry import SCORES
 from eyechart.scores.scoring import (
     MIN_IMAGES,
+    TOO_FEW,
     Fit,
     class_weights,
     estimate_mean,
@@ -38,8 +39,6 @@ from eyechart.scores.scoring import (
 from eyechart.stats.bootstrap import draw_ahead
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 from eyechart.suites.suite import Entry
-
-TOO_FEW = "insufficient data for a claim ({})"
 
 MAX_THREADS = 6
 """Maximum number of threads. A quarter of the work holds Python's lock: with more threads, they
@@ -96,7 +95,8 @@ class SpaceScorer:
         labels = clean.label[clean.label != NONE]
         needed = MIN_IMAGES if len(clean) < ENOUGH else ""
         if self._has_labels:
-            needed = missing_data(self.space.name, labels)
+            n_classes = 0 if self._is_in_categories else self.model.classes or 0
+            needed = missing_data(self.space.name, labels, n_classes)
         verdict = TOO_FEW.format(needed) if needed else ""
         if verdict:
             corruptions = {

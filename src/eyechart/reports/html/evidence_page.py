@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from markupsafe import Markup
-from scipy.special import ndtri
 
 from eyechart.gates.gate_results import ConditionResults, GateResults, RuleResults, RunFacts
 from eyechart.reports.html.cells import SPACE
@@ -104,6 +103,8 @@ def _verdict(result: RuleResults) -> str:
         return f"Refuted: the upper bound, {upper}, is below {_limit(result)}."
     ends = " and ".join(value_text(result, end) for end in (result.lower, result.upper))
     sentence = "" if result.decider is None else f" {result.decider.sentence}"
+    if result.insufficient:
+        return f"Neither shown nor refuted.{sentence}"
     return f"Neither shown nor refuted: {_limit(result)} is between the bounds {ends}.{sentence}"
 
 
@@ -341,8 +342,7 @@ def _limits(results: GateResults) -> Iterator[str]:
         " conditions show corruptions one by one."
     )
     fewest = min(results.rules, key=lambda result: result.n_images)
-    square = float(ndtri(1 - results.alpha)) ** 2
-    hidden = percent_text(square / (fewest.n_images + square), 1)
+    hidden = percent_text(1 - results.alpha ** (1 / fewest.n_images), 1)
     yield (
         f"Failures on rare images can be missed: {_count(fewest.n_images)} (rule"
         f" “{fewest.rule.name}”) may contain no example of a failure that occurs on up to {hidden}"

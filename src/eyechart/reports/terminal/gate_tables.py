@@ -67,7 +67,7 @@ def outcome_sentence(results: GateResults) -> str:
     }
     if results.outcome == "fail":
         return f"The gate fails: {listed(names['fail'])}."
-    policy = f"which counts as {results.inconclusive}"
+    policy = f"which counts as {'pass' if results.passed else 'fail'}"
     return f"The gate is inconclusive, {policy}: {listed(names['inconclusive'])}."
 
 
