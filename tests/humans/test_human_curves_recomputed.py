@@ -40,12 +40,13 @@ def pool_violators(weights, values):
     return np.repeat([value for _, value, _ in blocks], [n for _, _, n in blocks])
 
 
-def curve_by_hand(delta_v, hits, clean):
+def curve_by_hand(delta_v, hits, clean, weights=None):
     """Return Δv and height of the corners of the curve that starts at the rate `clean`."""
     bin_of = np.minimum(np.floor(delta_v * N_BINS).astype(int), N_BINS - 1)
-    counts = np.bincount(bin_of, minlength=N_BINS).astype(float)
+    weights = np.ones(len(hits)) if weights is None else weights
+    counts = np.bincount(bin_of, weights, minlength=N_BINS)
     filled = counts > 0
-    rates = np.bincount(bin_of, hits, minlength=N_BINS)[filled] / counts[filled]
+    rates = np.bincount(bin_of, hits * weights, minlength=N_BINS)[filled] / counts[filled]
     if clean is None:
         y = pool_violators(counts[filled], rates)
         y = np.r_[y[0], y]
@@ -260,12 +261,65 @@ def folder(tmp_path_factory):
     return home
 
 
-def evaluated(folder, humans, out):
-    """Return the scores under frost, as results.json has them."""
-    results = ec.evaluate(
+SHOWN = {"cat": 0.7, "airplane": 0.1, "bear": 0.1, "clock": 0.1}
+"""Share of each category in an uneven experiment; cats are recognized better than the others."""
+
+
+def uneven_table(path, shares, count=1600):
+    random = np.random.default_rng(3)
+    labels = np.repeat(list(shares), [round(share * count) for share in shares.values()])
+    lines = [VCR]
+    for index, label in enumerate(labels.tolist()):
+        delta_v = random.random()
+        lost = 0.1 if label == "cat" else 0.8
+        response = label if random.random() < 0.98 - lost * delta_v else "oven"
+        clean = label if random.random() < 0.95 else "oven"
+        lines.append(f"i{index},{clean},{response},{label},{delta_v:.4f}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("shares", [SHOWN, dict.fromkeys(SHOWN, 0.25)])
+def test_humans_who_saw_other_proportions_of_categories_are_reported_with_both_areas(
+    run, tmp_path, exported, folder, shares
+):
+    table = uneven_table(tmp_path / "uneven.csv", shares)
+    path = exported(table, "--format", "vcr", "--corruption", "frost")
+    data = columns_of(path)
+    right = (data["response"] == data["label"]).astype(float)
+    clean = (data["clean_response"] == data["label"]).astype(float)
+    areas = []
+    for weights in (
+        np.ones(len(right)),
+        np.array([0.25 / shares[label] for label in data["label"].tolist()]),
+    ):
+        start = np.average(clean, weights=weights)
+        areas.append(area_by_hand(*curve_by_hand(data["delta_v"], right, start, weights)))
+    own, even = areas
+    sentence = f"R_a of humans is {own:.3f}, and {even:.3f} in those of"
+    told = run("humans", "areas", path, "--n-bootstrap", 20).out
+    results = evaluate(folder, path)
+    warned = [text for text in results.warnings if "other proportions" in text]
+    if shares is SHOWN:
+        assert own - even > 0.1
+        assert f"{sentence} a test with equal numbers of each" in " ".join(told.split())
+        (warning,) = warned
+        assert f"{sentence} this test" in warning and "cat in 70 % instead of 25 %" in warning
+    else:
+        assert own == pytest.approx(even, abs=1e-9) and not warned
+        assert "other proportions" not in told
+
+
+def evaluate(folder, humans):
+    return ec.evaluate(
         "small_models:thousand", folder, suite="vcr", stimulus="native", labels="entry16",
         corruptions=["frost"], humans=str(humans), n=60, n_bootstrap=20,
     )  # fmt: skip
+
+
+def evaluated(folder, humans, out):
+    """Return the scores under frost, as results.json has them."""
+    results = evaluate(folder, humans)
     results.save(str(out))
     record = json.loads((out / "results.json").read_text("utf-8"))
     return record["models"][0]["spaces"]["entry16"]["corruptions"]["vcr/frost"]

@@ -1,9 +1,10 @@
 """Fit a curve to human responses, with the options of model curves."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from eyechart.core.arrays import FloatArray
 from eyechart.curves.anchors import right_end
@@ -24,6 +25,9 @@ from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 FitOptions = dict[str, Any]
 """Keyword arguments of `fit_curve`."""
+
+CategoryMix = Mapping[str, float]
+"""Maps categories to their shares, which sum to 1."""
 
 JudgedResponses = tuple[HumanResponses, FloatArray]
 """Responses, and whether each is a hit, or the rate of hits."""
@@ -55,15 +59,20 @@ def fit_responses(
     Args:
         corrupted: Responses of the experiment.
         clean: Responses to clean images, which are the curve's left end; may be empty.
-        fit: Arguments of `fit_curve`, see `Reference.curve`.
+        fit: Arguments of `fit_curve`, see `Reference.curve`; with `category_mix`, responses are
+            weighted so that categories have these shares.
         is_corrected: Whether the curve is corrected for chance.
     """
     responses, hits = corrupted
     rows, hits = one_by_one(responses, hits)
     delta_v, clusters = responses.delta_v[rows], clusters_of(responses)[rows]
+    fit = dict(fit)
+    mix: CategoryMix | None = fit.pop("category_mix", None)
+    clean_weights = None if mix is None else category_weights(clean[0], mix)
     options: FitOptions = {
-        "anchor": anchor_of(*clean, clusters),
+        "anchor": anchor_of(*clean, clusters, clean_weights),
         "clusters": apart_if_unknown(clusters),
+        "weights": None if mix is None else category_weights(responses, mix)[rows],
     }
     # Rates instead of 0 and 1 mean that only counts per condition are known.
     estimator = fit.get("estimator", DEFAULT_ESTIMATOR)
@@ -83,6 +92,26 @@ def fit_responses(
     curve = fit_curve(delta_v, hits, **options)
     # Corrected after fitting: the fit itself needs plain counts.
     return corrected_curve(curve, responses.choices) if is_corrected else curve
+
+
+def category_mix(labels: NDArray[np.str_], counts: ArrayLike | None = None) -> CategoryMix:
+    """Return the share of each category among labels; empty if no label is known."""
+    known = labels != ""
+    counts = np.ones(len(labels)) if counts is None else np.asarray(counts, dtype=np.float64)
+    names, index = np.unique(labels[known], return_inverse=True)
+    totals = np.bincount(index, counts[known], minlength=len(names))
+    return dict(zip(names.tolist(), (totals / max(1.0, totals.sum())).tolist(), strict=True))
+
+
+def category_weights(responses: HumanResponses, mix: CategoryMix) -> FloatArray:
+    """Return a weight for each row that gives categories the shares of `mix`; 0 outside of it."""
+    own = category_mix(responses.label, responses.trials)
+    return np.array(
+        [
+            mix.get(label, 0.0) / own[label] if label in own else 0.0
+            for label in responses.label.tolist()
+        ]
+    )
 
 
 def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:

@@ -367,20 +367,26 @@ def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.
 
 
 def anchor_of(
-    clean: HumanResponses, hits: FloatArray, clusters: NDArray[np.str_]
+    clean: HumanResponses,
+    hits: FloatArray,
+    clusters: NDArray[np.str_],
+    weights: FloatArray | None = None,
 ) -> float | NDArray[np.float64] | None:
     """Return the hit rate on clean images, at which the curve starts; None if it is unknown.
 
     If responses share clusters with clean responses, the result has one value per response: the
     clean hit rate of its cluster. Otherwise the result is one number, the mean over clusters;
-    its sampling error is ignored.
+    its sampling error is ignored. `weights`: weights of the clean responses; None for equal ones.
     """
-    if not len(clean):
+    if not len(clean) or (weights is not None and not weights.any()):
         return None
+    counts = clean.trials if weights is None else clean.trials * weights
     # Rates per image, so that the anchor is resampled together with the responses to that image.
     names, index = np.unique(clusters_of(clean), return_inverse=True)
-    rates = np.bincount(index, hits * clean.trials) / np.bincount(index, clean.trials)
-    mean = float(rates.mean())
+    totals = np.bincount(index, counts)
+    rates = np.bincount(index, hits * counts) / np.where(totals > 0, totals, 1)
+    share = None if weights is None else totals / np.bincount(index, clean.trials)
+    mean = float(np.average(rates, weights=share))
     shared = np.isin(clusters, names)
     if not shared.any() or (names == "").all():
         return mean

@@ -1,11 +1,13 @@
 """Human references of an evaluation, and records of their experiments."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from eyechart.core.errors import UsageError
+from eyechart.humans.category_mix import mix_note
 from eyechart.humans.combined import References, check_names
 from eyechart.humans.dropped_trials import DroppedBounds, dropped_bounds, simulated_note
+from eyechart.humans.human_fit import CategoryMix
 from eyechart.humans.placement import HUMAN_RULER
 from eyechart.humans.reference import METRICS, Reference, find_reference, title
 from eyechart.humans.transfer import find_classes
@@ -124,9 +126,21 @@ def studies_of(references: References | Reference) -> tuple[HumanStudy, ...]:
 
 
 def notes_on_humans(
-    references: References | Reference, experiments: Sequence[HumanExperiment]
+    references: References | Reference,
+    experiments: Sequence[HumanExperiment],
+    used: Collection[tuple[str, str]],
+    mix: CategoryMix,
+    fit: Fit,
 ) -> Iterator[str]:
-    """Yield a sentence for each simulated reference, and for each with dropped trials."""
+    """Yield a sentence for what limits a comparison with these humans.
+
+    Args:
+        references: The human references.
+        experiments: Their experiments.
+        used: Reference and experiment of every comparison with a model.
+        mix: Shares of the categories in the test; empty without labels.
+        fit: How curves are fitted.
+    """
     for reference in references.parts:
         if reference.responses.simulated:
             yield simulated_note(reference)
@@ -138,6 +152,17 @@ def notes_on_humans(
                 f" human area is {area:.4f}; it would be {low:.4f} if all of these were incorrect,"
                 f" and {high:.4f} if all were correct."
             )
+    for reference in references.parts:
+        for experiment in experiments:
+            if (reference.name, experiment.name) not in used or not mix:
+                continue
+            curves = zip(METRICS, (experiment.accuracy, experiment.consistency), strict=True)
+            metrics = [metric for metric, curve in curves if curve is not None]
+            note = mix_note(
+                reference, experiment.name, metrics, mix, "this test", **fit.human_options()
+            )
+            if note:
+                yield note
 
 
 def _bounds(reference: Reference, name: str, fit: Fit) -> DroppedBounds | None:

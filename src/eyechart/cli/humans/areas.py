@@ -1,5 +1,6 @@
 """`eyechart humans areas`: the robustness of humans, as areas under their curves."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,7 +59,7 @@ def areas(
         for area in measured:
             if area.curve is None:
                 print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
-        _print_notes(reference, fit)
+        _print_notes(reference, fit, measured)
     print(
         f"area: area under the curve for Δv from 0 to 1, density {curves.density}. 95 %, 83 %:"
         " bootstrap confidence intervals over images or participants. bounds: smallest and largest"
@@ -66,9 +67,11 @@ def areas(
     )
 
 
-def _print_notes(reference: "Reference", fit: "Fit") -> None:
-    """Print whether participants are robots, and how much dropped trials can have changed."""
+def _print_notes(reference: "Reference", fit: "Fit", measured: Sequence["HumanArea"]) -> None:
+    """Print what limits the areas: robots, dropped trials, and unequal numbers of each category."""
+    from eyechart.humans.category_mix import mix_note
     from eyechart.humans.dropped_trials import dropped_bounds, simulated_note
+    from eyechart.humans.human_fit import category_mix
 
     if note := simulated_note(reference):
         print(f"Note: {note}")
@@ -80,6 +83,23 @@ def _print_notes(reference: "Reference", fit: "Fit") -> None:
                 f" accuracy would be {bounds.incorrect.area:.4f} if all of these were incorrect,"
                 f" and {bounds.correct.area:.4f} if all were correct."
             )
+    for experiment in reference.experiments:
+        known = [
+            area.metric
+            for area in measured
+            if area.experiment == experiment and area.curve is not None
+        ]
+        names = category_mix(reference.responses.label)
+        equal = {name: 1 / len(names) for name in names}
+        if note := mix_note(
+            reference,
+            experiment,
+            known,
+            equal,
+            "a test with equal numbers of each",
+            **fit.human_options(),
+        ):
+            print(f"Note: {note}")
 
 
 def _row(reference: "Reference", area: "HumanArea") -> list[str]:

@@ -61,7 +61,16 @@ def _score_run(run: EvaluationRun, progress: Progress) -> Results:
     coverage = dict(coverages)
     notes = list(caveats_of(task, models, choice, fit, coverage))
     if references is not None:
-        notes += notes_on_humans(references, humans)
+        used = {
+            (scored.humans.reference, scored.humans.experiment)
+            for model in models
+            for space in model.spaces.values()
+            for corruption in space.corruptions.values()
+            for scored in corruption.properties.values()
+            if scored.humans is not None
+        }
+        mix = next((scorer.category_mix for scorer in scorers if scorer.is_compared), {})
+        notes += notes_on_humans(references, humans, used, mix, fit)
     readers: dict[str, dict[str, PredictionReader]] = {}
     for scorer in scorers:
         readers.setdefault(scorer.space.name, {})[scorer.model.name] = scorer.reader

@@ -9,6 +9,7 @@ import numpy as np
 from eyechart.core.parallel import map_on_threads, n_cores
 from eyechart.core.progress import Advance
 from eyechart.humans.combined import References
+from eyechart.humans.human_fit import CategoryMix, category_mix
 from eyechart.humans.reference import METRICS
 from eyechart.labels.categories import NONE
 from eyechart.labels.space_names import ENTRY16
@@ -175,6 +176,20 @@ class SpaceScorer:
     def _is_uneven(self) -> bool:
         """Whether the 16 categories are unbalanced because sampling balanced other classes."""
         return self._is_in_categories and self.run.task.plan.labels != ENTRY16
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether models are compared with humans in this label space."""
+        return self._humans[0] is not None
+
+    @cached_property
+    def category_mix(self) -> CategoryMix:
+        """Shares of the categories among the samples, as weighted in scores; empty if unlabeled."""
+        labels = self._clean.label[self._clean.label != NONE]
+        mix = category_mix(np.array(self.space.class_names)[labels])
+        if not self._is_uneven and not (self.run.task.plan.balanced and self.run.is_sampled):
+            return mix
+        return {name: 1 / len(mix) for name in mix}
 
     @property
     def _humans(self) -> tuple[References | None, str]:
