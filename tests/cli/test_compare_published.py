@@ -161,7 +161,8 @@ def test_published_results_are_listed_by_name(run):
     told = run("list", "published")
     assert told.status == 0
     names = told.out.split()
-    assert names[0] == "imagenet-c-paper" and "vcr-table3" in names and len(names) == 13
+    assert names[0] == "imagenet-c-paper" and "vcr-table3" in names and len(names) == 16
+    assert {"vcr-coverage", "icons-50", "cifar-100-subclasses"} < set(names)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from collections import Counter
 
 import pytest
 
+import published_scores as published
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import ADAPTERS
@@ -47,6 +48,27 @@ def test_the_names_and_architectures_are_those_of_the_paper():
     for name, (architecture, method) in printed.items():
         assert ours[name].architecture.lower() == architecture.lower()
         assert ours[name].category == words.get(method, method.split()[-1])
+
+
+def test_the_networks_of_the_papers_on_corruption_errors_are_those_of_their_tables():
+    text = {name for name in published.IN_TEXT if name.startswith(("DenseNet", "ResNeXt"))}
+    tables = {
+        "imagenet-c": {name.replace("+", "-") for name in published.CE} | text,
+        "imagenet-noc": {*published.NOC_TABLE_5, "SIN+IN", "AugMix", "DeepAugment"},
+    }
+    for study, printed in tables.items():
+        models = {model.name: model for model in STUDIES[study]}
+        assert set(models) == printed
+        assert len({model.spec for model in models.values()}) == len(models)
+        for model in models.values():
+            assert model.spec.partition(":")[0] in ADAPTERS
+            assert category_of_model(model.spec) == "supervised"
+
+
+@pytest.mark.parametrize("study", list(STUDIES))
+def test_list_models_gives_the_models_of_a_study_one_per_line(run, study):
+    told = run("list", "models", "--study", study)
+    assert told.out.split() == [model.spec for model in STUDIES[study]]
 
 
 def test_an_unknown_study_is_rejected_with_the_known_ones():

@@ -185,13 +185,35 @@ def test_scores_of_vcr_imply_one_human_area_for_each_corruption():
         assert np.mean(own) == pytest.approx(area, abs=0.001)
 
 
+def test_coverage_is_printed_in_39ths_although_the_text_says_40_bins():
+    table = TABLES["vcr-coverage"]
+    rows = {row.corruption: (row.model, row.scores["coverage"]) for row in table.models}
+    assert len(rows) == len(table.models) == 18 and "1/39" in table.note
+    for corruption, (imagenet_c, vcr) in published.VCR_COVERAGE.items():
+        assert rows[corruption] == ("ImageNet-C", imagenet_c)
+        assert rows[f"vcr/{corruption}"] == ("VCR test set", vcr)
+        for value in (imagenet_c, vcr):
+            assert round(round(39 * value) / 39, 3) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [("icons-50", published.ICONS_50), ("cifar-100-subclasses", published.CIFAR_100)],
+)
+def test_accuracies_on_held_out_styles_and_subclasses_are_the_printed_ones(name, printed):
+    rows = TABLES[name].models
+    assert len(rows) == len(printed)
+    for row, (held_out, accuracy) in zip(rows, printed.items(), strict=True):
+        assert held_out in row.model and 100 * row.scores["accuracy"] == pytest.approx(accuracy)
+
+
 def test_the_implied_area_is_exact():
     # humans 1 − v, a model 0.5 everywhere: O = 3/8, A_human = A_model = 1/2
     assert implied_human_area(0.5, hmri=0.75, mrsi=0.25) == pytest.approx(0.5)
 
 
 def test_every_table_says_where_it_comes_from():
-    assert len(TABLES) == len(published_tables()) == 13
+    assert len(TABLES) == len(published_tables()) == 16
     for table in TABLES.values():
         assert table.source and table.title and table.models
         assert table.images in IMAGE_SETS and table.image_title

@@ -196,3 +196,14 @@ VCR_TABLE_3 = {
     ("SIN", "glass_blur"): (
         (0.334, 0.407, 0.000, 0.397, 0.478, 0.000), (0.572, 0.687, 0.016, 0.684, 0.809, 0.018)),
 }  # fmt: skip
+
+# the paper on VCR, table 2: coverage of visual change by ImageNet-C and by the VCR test sets
+VCR_COVERAGE = {
+    "brightness": (0.590, 1.000), "gaussian_blur": (0.564, 0.974), "defocus_blur": (0.538, 0.923),
+    "shot_noise": (0.462, 0.590), "frost": (0.436, 1.000), "gaussian_noise": (0.436, 0.872),
+    "impulse_noise": (0.385, 0.641), "motion_blur": (0.333, 0.974), "glass_blur": (0.333, 0.949),
+}  # fmt: skip
+
+# section 4 of Hendrycks & Dietterich (2018): accuracy in percent on what was held out
+ICONS_50 = {"Microsoft": 57, "Apple": 93, "50 subclasses": 60.4}
+CIFAR_100 = {"1 of 5": 40.9, "2 of 5": 26.78, "3 of 5": 25.3}

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.core.registry import one_of
+from eyechart.models.published_study import STUDIES
 
 app = CommandLine(help="List corruptions, suites, models or published results.")
 
@@ -60,7 +62,8 @@ def suites() -> None:
 )
 def models(
     study: Annotated[
-        str | None, typer.Option(help="List the models that a published study compared: vcr.")
+        str | None,
+        typer.Option(help=f"List the models that a published study compared: {one_of(STUDIES)}."),
     ] = None,
 ) -> None:
     """List the built-in models and the prefixes of model libraries."""
@@ -102,7 +105,7 @@ def published() -> None:
 
 
 def _show_study(study: str) -> None:
-    from eyechart.models.published_study import COUNTS, STUDIES
+    from eyechart.models.published_study import COUNTS
 
     models = STUDIES[study]
     _show(

@@ -1,15 +1,17 @@
-"""`eyechart models`: check a model's preprocessing and accuracy."""
+"""`eyechart models`: check a model's preprocessing and accuracy; score files of predictions."""
 
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
+from eyechart.curves.curve_settings import CurveSettings
+from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.pipeline.settings import LoadingSettings, ModelCheckSettings
 
 if TYPE_CHECKING:
@@ -19,12 +21,7 @@ if TYPE_CHECKING:
     from eyechart.pipeline.model_check import ModelCheck
 
 
-app = CommandLine(help="Check models before evaluating them.")
-
-
-@app.callback()
-def _models() -> None:
-    """Check models before evaluating them."""
+app = CommandLine(help="Check models before evaluating them, or score files of predictions.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +58,36 @@ class CheckedModels(LoadingSettings):
         ),
     ] = ()
     device: Device = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionFiles:
+    """Settings of `eyechart models score`: the files of predictions."""
+
+    files: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="Files of one model, .csv or .csv.gz, with the columns orig_pred, transf_pred,"
+            " label, vd_score; and corruption, image if known.",
+            group="Data",
+            metavar="FILE…",
+            path="folder or file",
+            is_argument=True,
+        ),
+    ]
+    corruption: Annotated[
+        str | None,
+        Option(help="Corruption of the images, if the files do not name it.", group="Data"),
+    ] = None
+    choices: Annotated[
+        int | None,
+        Option(
+            help="Number of classes that the model chose from; 16 if the labels are the categories"
+            " of the human experiments.",
+            group="Data",
+            minimum=2,
+        ),
+    ] = None
 
 
 @app.command("check")
@@ -103,6 +130,46 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
         print("Note: 20 demo images are only a smoke test; give --images.")
     if failures:
         raise Stop(" ".join(failures), FAILED)
+
+
+@app.command("score")
+@examples(
+    "eyechart models score resnet50.csv --corruption vcr/frost",
+    "eyechart models score net.csv --corruption frost --humans lab.parquet",
+)
+@derived_options
+def score(
+    given: PredictionFiles,
+    humans: Annotated[
+        ComparisonSettings, Only("humans", "similar", "chance_correct", "clean_responses")
+    ],
+    curves: CurveSettings,
+) -> None:
+    """Score a model's predictions in files with the columns of the VCR study's code.
+
+    Prints R_a and R_p and, if the labels are the 16 categories, HMRI and MRSI.
+    """
+    from eyechart.cli.shared.console import wide_console
+    from eyechart.pipeline.scoring.result_file import score_result_files
+    from eyechart.reports.number_text import estimate_text
+    from eyechart.reports.terminal.result_tables import human_lines, space_tables
+    from eyechart.scores.registry import SCORES
+    from eyechart.scores.scoring import make_fit
+
+    scored = score_result_files(
+        given.files, humans, make_fit(curves), given.corruption, given.choices
+    )
+    console, clean = wide_console(), scored.space.clean_accuracy
+    accuracy = "" if clean is None else estimate_text(clean, SCORES["clean_accuracy"])
+    names = ", ".join(path.name for path in given.files)
+    print(f"{names}: {scored.space.n_images:,} images, clean accuracy {accuracy}")
+    for table in space_tables(scored.space, console.width):
+        console.print(table)
+    print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
+    for line in human_lines(scored.space.corruptions.items()):
+        print(line)
+    for note in scored.notes:
+        print(f"Note: {note}.")
 
 
 def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":

@@ -1,4 +1,4 @@
-"""The models that a published study compared, as strings that `load_model` accepts.
+"""The models that published studies compared, as strings that `load_model` accepts.
 
 Table 1 of the VCR study names 19 models. Its text counts 21 models: 11 supervised, 4 adversarial, 2
 SWSL, 1 CLIP and 3 ViT. Only 9 models in the table are clearly supervised; if its two "supervised
@@ -52,6 +52,9 @@ STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
 COUNTS = {
     "vcr": "The study's table names these 19 models; its text counts 21 models, perhaps because two"
     " ViT models are counted twice.",
+    "imagenet-c": "The paper also has CondenseNet, MSDNet and Multigrid networks, whose weights"
+    " are in no supported library.",
+    "imagenet-noc": "The paper also has ANT 3x3, whose weights are in no supported library.",
 }
 """Remarks on the number of models."""
 
@@ -129,6 +132,63 @@ STUDIES.add(
             "ViT",
             "ViT",
             "the study does not state whether its head uses one layer or four; this one uses one",
+        ),
+    ),
+)
+
+
+def _torchvision(name: str, weights: str, note: str = "") -> StudyModel:
+    # The first weights of each network: later ones were trained by other recipes.
+    return StudyModel(name, f"torchvision:{weights}/IMAGENET1K_V1", "supervised", name, note)
+
+
+SHARED = (
+    _torchvision("AlexNet", "alexnet"),
+    _torchvision(
+        "SqueezeNet",
+        "squeezenet1_1",
+        "the papers do not state the version; 1.1 has the printed clean error",
+    ),
+    _torchvision("VGG-11", "vgg11"),
+    _torchvision("VGG-19-BN", "vgg19_bn"),
+    _torchvision("ResNet-18", "resnet18"),
+    _torchvision("ResNet-50", "resnet50"),
+    _torchvision("DenseNet-121", "densenet121"),
+)
+"""The networks that both papers on ImageNet-C and on ImageNet-NOC tested."""
+
+STUDIES.add(
+    "imagenet-c",
+    (
+        *SHARED,
+        _torchvision("VGG-19", "vgg19"),
+        _torchvision("DenseNet-161", "densenet161"),
+        _torchvision(
+            "ResNeXt-50",
+            "resnext50_32x4d",
+            "other weights than the paper's, which have a clean error of 22.9 %",
+        ),
+        _torchvision(
+            "ResNeXt-101",
+            "resnext101_32x8d",
+            "other weights than the paper's, which have a clean error of 21.0 %",
+        ),
+    ),
+)
+STUDIES.add(
+    "imagenet-noc",
+    (
+        *SHARED,
+        _torchvision("DenseNet-201", "densenet201"),
+        _torchvision("WideResNet-50-2", "wide_resnet50_2"),
+        StudyModel("SIN+IN", "robustbench:Geirhos2018_SIN_IN", "supervised", "ResNet-50"),
+        StudyModel("AugMix", "robustbench:Hendrycks2020AugMix", "supervised", "ResNet-50"),
+        StudyModel(
+            "DeepAugment",
+            "robustbench:Hendrycks2020Many",
+            "supervised",
+            "ResNet-50",
+            "RobustBench names it after the paper that introduced DeepAugment",
         ),
     ),
 )

@@ -8,6 +8,7 @@ from eyechart.humans.category_mix import mix_note
 from eyechart.humans.combined import References, check_names
 from eyechart.humans.dropped_trials import DroppedBounds, dropped_bounds, simulated_note
 from eyechart.humans.human_fit import CategoryMix
+from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.placement import HUMAN_RULER
 from eyechart.humans.reference import METRICS, Reference, find_reference, title
 from eyechart.humans.transfer import find_classes
@@ -26,18 +27,30 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
     References in which humans did not have 16 choices are rejected if the 16 categories were
     requested, and left out otherwise.
     """
-    similar = find_classes(settings.similar_names)
     if not settings.human_names:
-        return None, "no human reference was requested"
+        return find_references(settings, settings.plan.labels)
     # The Δv of human responses has one definition; curves over a different Δv are not comparable.
     if settings.plan.ruler != HUMAN_RULER:
         return None, (
             f"{OTHER_RULER}: human responses have visual changes measured by {HUMAN_RULER},"
             f" but this test uses {settings.plan.ruler}"
         )
+    return find_references(settings, settings.plan.labels)
+
+
+def find_references(settings: ComparisonSettings, labels: str) -> tuple[References | None, str]:
+    """Return the human references as `find_humans` does, for Δv of any origin.
+
+    Args:
+        settings: The references, and how they are compared.
+        labels: The requested label space.
+    """
+    similar = find_classes(settings.similar_names)
+    if not settings.human_names:
+        return None, "no human reference was requested"
     references, reasons = [], []
     for name in settings.human_names:
-        reference, reason = _find(settings, name)
+        reference, reason = _find(settings, name, labels)
         if reference is None:
             reasons.append(reason)
         else:
@@ -54,12 +67,12 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
     return References(tuple(references)), ""
 
 
-def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]:
+def _find(settings: ComparisonSettings, name: str, labels: str) -> tuple[Reference | None, str]:
     reference = find_reference(name, settings.clean_responses)
     if reference.choices != len(CATEGORIES):
         if settings.chance_correct:
             return reference.meeting(len(CATEGORIES), chance_correct=True), ""
-        if settings.plan.labels == ENTRY16:
+        if labels == ENTRY16:
             raise UsageError(
                 f"Humans had {reference.choices} choices in {reference.name}, not"
                 f" {len(CATEGORIES)}: give --chance-correct to correct humans and models"

@@ -17,6 +17,9 @@ IMAGE_SETS = {
     ROBUSTBENCH: "the 5,000 ImageNet validation images used by RobustBench",
     IMAGENET_100: "ImageNet-100: the validation images of every tenth ImageNet class",
     "vcr-sample": "ImageNet images sampled by the authors of VCR, in 16 categories",
+    "vcr-tests": "ImageNet validation images, 50,000 samples for each corruption",
+    "icons-50": "ICONS-50: 10,000 icons of 50 classes",
+    "cifar-100": "CIFAR-100: 20 superclasses of 5 subclasses",
 }
 """Title of each image set. Only the first two sets are recognized in runs."""
 

@@ -43,7 +43,8 @@ class PublishedModel:
     Attributes:
         model: Name of the model.
         scores: clean_accuracy, error (mean over corruptions), mce, relative_mce; for VCR r_a,
-            hmri_a and so on, and the implied human areas human_area_a and human_area_p.
+            hmri_a and so on, the implied human areas human_area_a and human_area_p, and coverage;
+            accuracy on held-out styles and subclasses.
         ce: CE by corruption; empty if not published.
         relative_ce: Relative CE by corruption; empty if not published.
         corruption: The corruption, if the scores are for a single one; "" for a whole suite.
@@ -109,7 +110,7 @@ def published_tables() -> tuple[PublishedTable, ...]:
     Example:
         >>> import eyechart as ec
         >>> [table.name for table in ec.published_tables() if table.suite == "vcr"]
-        ['vcr-table3']
+        ['vcr-table3', 'vcr-coverage']
     """
     listed = yaml.safe_load((FOLDER / "tables.yaml").read_text(encoding="utf-8"))
     return tuple(_load(entry) for entry in listed)
@@ -153,11 +154,13 @@ def read_published(path: Path, baseline: str = ROBUSTBENCH_ALEXNET) -> tuple[Pub
 
 
 def _load(entry: TableEntry) -> PublishedTable:
-    # Three forms of published data: accuracies by severity, curve scores, printed errors.
+    # Four forms of published data: accuracies by severity, curves, plain scores, printed errors.
     if "accuracy" in entry:
         rows = _of_leaderboard(read_severity_errors(FOLDER / entry["accuracy"]), entry["baseline"])
     elif "curves" in entry:
         rows = _of_curves(entry["curves"])
+    elif "scores" in entry:
+        rows = _of_scores(entry["scores"])
     else:
         rows = _of_printed(entry)
     named = {name: entry[name] for name in ("name", "suite", "title", "source", "images")}
@@ -242,6 +245,14 @@ def _of_curves(file: str) -> Iterator[PublishedModel]:
             scores[f"human_area_{letter}"] = implied_human_area(*printed)
         model = f"{row['model']}, {row['retraining']} retraining"
         yield PublishedModel(model, scores, corruption=row["corruption"])
+
+
+def _of_scores(file: str) -> Iterator[PublishedModel]:
+    """Yield the rows of a table with a column for each score."""
+    for row in _lines(file):
+        names = [name for name in row if name not in ("model", "corruption")]
+        scores = {name: float(row[name]) for name in names}
+        yield PublishedModel(row["model"], scores, corruption=row.get("corruption", ""))
 
 
 def implied_human_area(robustness: float, hmri: float, mrsi: float) -> float:

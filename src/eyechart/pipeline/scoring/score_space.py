@@ -115,7 +115,7 @@ class SpaceScorer:
             left_out=int((self.space.labels == NONE).sum()) if self._is_in_categories else 0,
             verdict=verdict,
             clean_accuracy=self._clean_accuracy(),
-            means=_means(corruptions, self.run.means_over, len(clean)),
+            means=mean_scores(corruptions, self.run.means_over, len(clean)),
             corruptions=corruptions,
             corruption_error=None,
             similar=tuple(similar),
@@ -246,7 +246,7 @@ def n_threads() -> int:
     return min(n_cores(), MAX_THREADS)
 
 
-def _means(
+def mean_scores(
     scores: Mapping[str, CorruptionResults], corruptions: Sequence[str], n_images: int
 ) -> dict[str, Estimate]:
     """Return the mean of every score over the corruptions that have it, by name."""

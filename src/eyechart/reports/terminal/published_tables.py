@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 AREAS = {"human_area_a": "human area_a", "human_area_p": "human area_p"}
-COLUMNS = {**{score.name: score.title for score in LEADERBOARD}, **AREAS}
+PLAIN = {"accuracy": "accuracy", "coverage": "coverage"}
+"""Scores of other tasks: accuracy on held-out classes, coverage of Δv."""
+
+COLUMNS = {**{score.name: score.title for score in LEADERBOARD}, **AREAS, **PLAIN}
 """Scores that published results may have, in the order of their columns."""
 
 

@@ -1,13 +1,13 @@
 """Results of an evaluation on the terminal: a table for each model and label space."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_text, estimate_texts
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.words import NO_REFERENCE, human_source, short_space
-from eyechart.results.model_results import CorruptionResults, ModelResults, SpaceResults
+from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
@@ -27,33 +27,40 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
             if space.corruption_error is not None:
                 title += f", CE as a percentage of {space.corruption_error.baseline}'s errors"
             mean = f"mean {MARK}" if set(results.config.means_over) & set(model.marked) else "mean"
-            yield title, list(_tables(model, space, mean, width))
+            yield title, list(space_tables(space, width, model.marked, mean))
 
 
 def source_lines(results: Results) -> Iterator[str]:
     """Yield a line for each human reference used, with the corruptions it applies to."""
+    spaces = results.models[0].spaces.values()
+    scores = [item for space in spaces for item in space.corruptions.items()]
+    order, more = results.config.human_names, ""
+    if len(order) > 1:
+        more = f" (precedence: {', '.join(order)}; direct before transferred responses)"
+    yield from human_lines(scores, more)
+
+
+def human_lines(scores: Collection[tuple[str, CorruptionResults]], more: str = "") -> Iterator[str]:
+    """Yield a line for each human reference that the scores of these corruptions refer to."""
     by_source: dict[str, list[str]] = {}
-    corruptions = [
-        item for space in results.models[0].spaces.values() for item in space.corruptions.items()
-    ]
-    for corruption, score in corruptions:
+    for corruption, score in scores:
         humans = [(letter, scored.humans) for letter, scored in score.properties.items()]
         if any(comparison is not None for _, comparison in humans):
             by_source.setdefault(human_source(humans), []).append(corruption)
     if not by_source:
         return
-    order, more = results.config.human_names, ""
-    if len(order) > 1:
-        more = f" (precedence: {', '.join(order)}; direct before transferred responses)"
     yield f"Human reference of each corruption{more}:"
     known = {name for names in by_source.values() for name in names}
-    without = [name for name in dict(corruptions) if name not in known]
+    without = [name for name in dict(scores) if name not in known]
     for source, names in (*by_source.items(), (NO_REFERENCE, without)):
         if names:
             yield f"  {', '.join(names)}: {source}"
 
 
-def _tables(model: ModelResults, space: SpaceResults, mean: str, width: int) -> Iterator["Table"]:
+def space_tables(
+    space: SpaceResults, width: int, marked: Collection[str] = (), mean: str = "mean"
+) -> Iterator["Table"]:
+    """Yield the tables of a model's scores by corruption; `marked` corruptions get a mark."""
     from rich.markup import escape
 
     scores = _columns(space)
@@ -64,7 +71,7 @@ def _tables(model: ModelResults, space: SpaceResults, mean: str, width: int) -> 
     )
     rows = [
         [
-            escape(corruption) + (f" {MARK}" if corruption in model.marked else ""),
+            escape(corruption) + (f" {MARK}" if corruption in marked else ""),
             *(_cell(find(space, score.path(corruption)), score, MISSING) for score in scores),
             *([_verdict(space, results)] if has_verdict else []),
         ]
