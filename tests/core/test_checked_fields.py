@@ -51,3 +51,10 @@ def test_a_result_of_anything_is_rejected_or_can_be_shown(returned, name):
                     continue
                 assert repr(changed).startswith(f"<{name} of") or name == "Standings", kind
     assert n_rejected > 40 * len(fields(result))
+
+
+def test_a_tuple_is_a_sequence_of_any_length():
+    """The replicates of curves that are fitted one by one are a tuple."""
+    change = np.linspace(0.01, 0.99, 600)
+    curve = ec.fit_curve(change, change < 0.6, estimator="cobs", bins=6, n_bootstrap=3)
+    assert isinstance(curve.replicates, tuple) and len(curve.replicates) == 3
