@@ -1,17 +1,13 @@
 """CE against AlexNet's published table, through the command line, on images named as ImageNet's."""
 
-import io
 import json
-import tarfile
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from commands import assert_rejected
-from eyechart.labels.imagenet import wordnet_ids
 from eyechart.suites.catalogue import list_corruptions
+from imagenet_names import save_archive
 from small_models import save_images
 
 TITLE = "CE against AlexNet (published table)"
@@ -27,19 +23,7 @@ def first_line(told):
 @pytest.fixture(scope="session")
 def validation_set(tmp_path_factory):
     """Fifty tiny images of each of 1,000 classes, named as ImageNet's validation set."""
-    path = tmp_path_factory.mktemp("imagenet") / "val.tar"
-    numbers = np.random.default_rng(0)
-    with tarfile.open(path, "w") as archive:
-        for number in range(50_000):
-            file = io.BytesIO()
-            image = numbers.integers(0, 256, (4, 4, 3), dtype=np.uint8)
-            Image.fromarray(image).save(file, "BMP")
-            name = f"{wordnet_ids()[number % 1000]}/ILSVRC2012_val_{number + 1:08d}.JPEG"
-            member = tarfile.TarInfo(name)
-            member.size = file.tell()
-            file.seek(0)
-            archive.addfile(member, file)
-    return path
+    return save_archive(tmp_path_factory.mktemp("imagenet") / "val.tar")
 
 
 @pytest.fixture(scope="module")

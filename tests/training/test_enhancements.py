@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+import published_scores as published
 from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
@@ -24,6 +25,7 @@ from eyechart.training.data import Transform, training_data
 from eyechart.training.enhancements import Enhancement, EnhancementStudy, usual_enhancements
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import Training, train
+from imagenet_names import VALIDATION_SET, save_archive
 from textures import save_textures
 
 CPU = torch.device("cpu")
@@ -331,6 +333,25 @@ def test_a_class_that_was_not_trained_with_is_rejected_before_training(home, run
     told = run(*words(home, "--images", tmp_path / "test", "--out", tmp_path / "out"))
     assert_rejected(told, "no images of the class 'violet'", "remove the class")
     assert not list((tmp_path / "out").glob("*.pt"))
+
+
+@pytest.mark.parametrize(
+    ("names", "table"),
+    [
+        (published.robustbench_names(), "robustbench-alexnet"),
+        pytest.param(VALIDATION_SET, "alexnet", marks=pytest.mark.slow),
+    ],
+)
+def test_a_published_table_is_accepted_on_the_images_it_is_valid_for(
+    home, run, tmp_path, names, table
+):
+    """Without training for hours: what is checked next is that the training images lack classes."""
+    images = save_archive(tmp_path / "val.tar", names)
+    given = ("train", "enhancements", "resnet9", "--train-images", home / "train")
+    options = ("--images", images, "--baseline", table, "--out", tmp_path / "out")
+    rejected = run(*given, *options)
+    assert_rejected(rejected, "is valid for files of JPEG quality 85", "give --jpeg 85")
+    assert_rejected(run(*given, *options, "--jpeg", 85), "has no images of the class 'n")
 
 
 def test_another_comparison_is_rejected_before_training(home, run):
