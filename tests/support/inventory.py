@@ -150,8 +150,9 @@ def run_files(home: Path) -> Iterator[str]:
         if path.is_file():
             name = path.relative_to(home).as_posix()
             seen.update(dict.fromkeys(_items_of(path, name)))
-    # a page keeps its order
-    yield from sorted(seen, key=lambda line: line.partition(": ")[0])
+    # the sections of a page keep their order
+    yield from sorted(line for line in seen if line.startswith("file"))
+    yield from (line for line in seen if line.startswith("page"))
 
 
 def _items_of(path: Path, name: str) -> Iterator[str]:
@@ -169,7 +170,7 @@ def _items_of(path: Path, name: str) -> Iterator[str]:
     elif path.suffix == ".json":
         content = json.loads(path.read_text("utf-8"))
         yield from (f"file {name}: {key}" for key in _keys(content))
-    elif path.suffix in (".html", ".md"):
+    elif path.suffix == ".html" or path.name == "report.md":
         text = path.read_text("utf-8")
         headings = html_headings(text) if path.suffix == ".html" else markdown_headings(text)
         yield from (f"page {name}: {heading}" for heading in headings)
@@ -227,7 +228,8 @@ def html_headings(text: str) -> list[str]:
     """Return the headings of a page, with their levels."""
     parser = _Headings()
     parser.feed(re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL))
-    return [" ".join(heading.split()) for heading in parser.found]
+    headings = [" ".join(heading.split()) for heading in parser.found]
+    return [re.sub(" (pass|fail|inconclusive)$", "", heading) for heading in headings]
 
 
 def markdown_headings(text: str) -> list[str]:

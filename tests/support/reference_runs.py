@@ -100,9 +100,17 @@ DEMO_RUNS: dict[str, list[list[str]]] = {
          "--humans", "none", "--corruption", "impulse_noise", "--corruption", "glass_blur",
          "--corruption", "fog", "--corruption", "elastic_transform", "--out", "{out}/run"],
     ],
-    "preset_study": [
+    "spline": [
         ["evaluate", COARSE, "--sampling", "parameters", "--estimator", "spline", "--n", "60",
          *SMALL, "--bins", "8", "--min-per-bin", "3", "--out", "{out}/run"],
+    ],
+    "presets": [
+        ["evaluate", FINE, "--preset", "vcr", "--n", "60", "--bins", "6", *SMALL, "--corruption",
+         "blur", "--corruption", "color_jitter", "--out", "{out}/vcr"],
+        ["evaluate", COARSE, "--preset", "imagenet-c", "--max-images", "4", *SMALL, "--baseline",
+         FINE, "--out", "{out}/imagenet-c"],
+        ["evaluate", COARSE, "--preset", "imagenet-noc", "--n", "8", *SMALL, "--baseline", FINE,
+         "--out", "{out}/imagenet-noc"],
     ],
     "cobs": [
         ["evaluate", COARSE, "--n", "60", "--estimator", "cobs", "--binning", "equal", *SMALL,

@@ -128,7 +128,7 @@ def _is_of_type(value: object, kind: Any) -> bool:
             for item in islice(value.items(), 1)
             for one, kind in zip(item, inner, strict=False)
         )
-    if outer is tuple and inner and Ellipsis not in inner:
+    if outer is tuple and isinstance(value, tuple) and inner and Ellipsis not in inner:
         return len(value) == len(inner) and all(map(_is_of_type, value, inner))
     if isinstance(value, Sequence) and inner:
         return all(_is_of_type(item, inner[0]) for item in islice(value, 1))
