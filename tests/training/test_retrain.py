@@ -110,6 +110,14 @@ def test_a_network_gets_better_under_the_corruption_that_it_is_retrained_on(retr
     assert float(clean["after_value"]) > 0.9 and clean["trained_on"] == "no"
 
 
+def test_a_limit_that_leaves_one_image_of_a_class_is_trained_with(home, run, tmp_path):
+    limit = ("--max-train-images", 6, "--epochs", 1, "--batch-size", 3)
+    result = run(*words_of(home, tmp_path / "out", *SMALL, *limit))
+    assert result.status == 0, result.err
+    assert read_checkpoint(tmp_path / "out" / "retrained.pt").trained_on == (NOISE,)
+    assert "instead of 6" not in result.out
+
+
 def test_the_gain_is_there_without_our_evaluation(home, retrained):
     images = load_images(home / "test", "native")
     pixels = images.batch(range(len(images)))

@@ -175,7 +175,9 @@ def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) 
         for position, label in zip(places, images.labels, strict=True)
         if label is not None
     }
-    return training_data(images, [names.get(n, f"output {n}") for n in range(outputs)])
+    all_names = [names.get(n, f"output {n}") for n in range(outputs)]
+    # The network knows its classes already, and nothing is split: one image of a class is enough.
+    return training_data(images, all_names, min_per_class=1)
 
 
 def start_of(model: Model, spec: str) -> Start:
