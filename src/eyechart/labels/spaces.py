@@ -13,6 +13,8 @@ from eyechart.labels.imagenet import class_names as imagenet_names
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
 """Output counts of common models that have more classes than ImageNet-1k, in a different order."""
 
+BY_NUMBER = "by number"
+
 
 def native_labels(
     labels: Sequence[str | None],
@@ -40,12 +42,30 @@ def native_labels(
         >>> native_labels(["dog", "cat", None], 2).tolist()
         [1, 0, -1]
     """
+    _, table = match_labels(labels, classes, class_names, dataset_names)
+    return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)
+
+
+def match_labels(
+    labels: Sequence[str | None],
+    classes: int,
+    class_names: Sequence[str] | None = None,
+    dataset_names: Sequence[str] | None = None,
+) -> tuple[str, dict[str, int]]:
+    """Return how `native_labels` matches labels with outputs, and the output of each label.
+
+    The arguments are those of `native_labels`.
+
+    Example:
+        >>> match_labels(["dog", "cat", None], 2)
+        ('in alphabetical order', {'cat': 0, 'dog': 1})
+    """
     names = sorted({label for label in labels if label is not None})
     if class_names is None:
         _check_order(names, classes)
-        table = _native_table(names, classes, dataset_names)
+        rule, table = _native_table(names, classes, dataset_names)
     else:
-        table = _named_table(names, class_names)
+        rule, table = _named_table(names, class_names)
     unknown = [name for name in names if name not in table]
     if unknown:
         count = sum(label is not None and label not in table for label in labels)
@@ -60,7 +80,7 @@ def native_labels(
             f"{images} unknown to a model with {classes} classes (such as {unknown[0]!r}): labels"
             f" must {must}; a manifest can leave labels empty."
         )
-    return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)
+    return rule, {name: table[name] for name in names}
 
 
 def output_names(
@@ -108,36 +128,37 @@ def are_numbers(names: Sequence[str]) -> bool:
     return bool(names) and all(name.isascii() and name.isdecimal() for name in names)
 
 
-def _named_table(names: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
+def _named_table(names: Sequence[str], class_names: Sequence[str]) -> tuple[str, dict[str, int]]:
     outputs = list(class_names)
     # names such as "7" take precedence over output indices
     if not set(names) & set(outputs) and are_numbers(names):
-        return {name: int(name) for name in names if int(name) < len(outputs)}
+        return BY_NUMBER, {name: int(name) for name in names if int(name) < len(outputs)}
     for name in names:
         if outputs.count(name) > 1:
             raise UsageError(
                 f"The label {name!r} is the name of {outputs.count(name)} outputs of the model:"
                 " give them different names."
             )
-    return {name: outputs.index(name) for name in names if name in outputs}
+    return "by name", {name: outputs.index(name) for name in names if name in outputs}
 
 
 def _native_table(
     names: Sequence[str], classes: int, dataset_names: Sequence[str] | None = None
-) -> dict[str, int]:
+) -> tuple[str, dict[str, int]]:
     if classes == CLASSES and any(name in class_index() for name in names):
-        return {name: class_index()[name] for name in names if name in class_index()}
+        table = {name: class_index()[name] for name in names if name in class_index()}
+        return "in ImageNet's order", table
     if dataset_names is not None and len(dataset_names) == classes:
-        return {name: index for index, name in enumerate(dataset_names)}
+        return "in the dataset's order", {name: index for index, name in enumerate(dataset_names)}
     if are_numbers(names):
-        return {name: int(name) for name in names if int(name) < classes}
+        return BY_NUMBER, {name: int(name) for name in names if int(name) < classes}
     # a declared order of more or fewer classes does not say which outputs these are
     if dataset_names is not None:
-        return {}
+        return "", {}
     # alphabetical, as torchvision's ImageFolder numbers class folders
     if len(names) == classes:
-        return {name: index for index, name in enumerate(names)}
-    return {}
+        return "in alphabetical order", {name: index for index, name in enumerate(names)}
+    return "", {}
 
 
 def category_labels(labels: Sequence[str | None], categories: Sequence[str | None]) -> IntArray:

@@ -32,9 +32,11 @@ from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
 from eyechart.pipeline.floors import Floor
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import find_source
+from eyechart.pipeline.label_check import check_matching
 from eyechart.pipeline.prepare import (
     EvaluationInputs,
     check_baseline,
+    check_labels,
     check_names,
     plan_task,
     prepare,
@@ -289,6 +291,8 @@ def predict_and_score(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> Results:
     """Compute the predictions that `out` lacks, and return the results of all predictions."""
+    # These models were trained with the labels of these images, possibly without success.
+    settings = replace(settings, accept_labels=True)
     with Session() as session:
         devices = [inputs.device, *(model.device for model in inputs.models)]
         session.measure(find_meters(devices, settings.watts))
@@ -331,9 +335,12 @@ def _predict(
     with session.stage("plan"):
         settings, run_plan = plan_run(settings, inputs, out)
         plan = plan_task(settings, inputs).plan
+        check_labels(plan, inputs.models, inputs.images)
         # Before the plan is shown, so that an error is the only output.
         choice = check_baseline(settings, plan, inputs)
         lines = _plan_lines(settings, run_plan, choice)
+        is_accepted = settings.accept_labels or settings.dry_run
+        lines += check_matching(inputs.models, inputs.images, plan.labels, is_accepted)
     if settings.dry_run:
         _show(lines, progress)
         raise PlanOnly

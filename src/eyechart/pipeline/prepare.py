@@ -78,7 +78,6 @@ def prepare(
     task = plan_task(settings, inputs)
     plan = task.plan
     check_ready(find_ruler(plan.ruler))
-    check_labels(plan, models, images)
     check_baseline(settings, plan, inputs)
     # The folder is checked before the strengths are searched, which can take long.
     if settings.shard is None:

@@ -282,12 +282,19 @@ class EvaluateSettings(
             is_advanced=True,
         ),
     ] = False
+    accept_labels: Annotated[
+        bool,
+        Option(
+            help="Run even if accuracy on clean images says that labels do not match the outputs.",
+            group="Data",
+            is_advanced=True,
+        ),
+    ] = False
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float | str],
         Option(
-            help="Exit with status 1 unless the lower end of a mean score's 95 % interval reaches a"
-            " limit, such as r_a=0.5 (for errors, the upper end); r_a=0.5:point compares the score"
-            " itself; repeatable.",
+            help="Exit with status 1 unless the 95 % interval of a mean score is within a limit, such"
+            " as r_a=0.5; r_a=0.5:point compares the score itself; repeatable.",
             group="Output",
             python="Raises CheckFailed instead of exiting. Also accepts a dictionary.",
             metavar="NAME=NUMBER",
@@ -384,7 +391,7 @@ class EvaluateSettings(
         if self.testset is not None:
             as_path(self.testset, "testset", "the path of a file")
         flags = ("balanced", "chance_correct", "download", "trust", "check", "strict")
-        for name in flags:
+        for name in (*flags, "accept_labels"):
             as_flag(getattr(self, name), name)
         # Values such as 1 or numpy.bool_ become bool, which results.json can store.
         settings = replace(
