@@ -55,6 +55,7 @@ class Mutant:
         lines: first and last line of the statement that contains the change.
         position: where the change is.
         change: what was changed.
+        source: the whole file before the change.
         code: the whole changed file.
     """
 
@@ -62,6 +63,7 @@ class Mutant:
     lines: tuple[int, int]
     position: Position
     change: Change
+    source: str
     code: str
 
     @property
@@ -104,7 +106,7 @@ def _mutant(tree: Path, place: Place) -> Mutant | None:
     for change in place.changes:
         code = _changed(source, change)
         if code is not None:
-            return Mutant(name, lines, place.position, change, code)
+            return Mutant(name, lines, place.position, change, source, code)
     return None
 
 

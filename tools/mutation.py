@@ -4,8 +4,9 @@
 
 1. The tests run once, which records the lines that each of them runs (test_lines.py).
 2. Mutants are drawn (mutants.py). Each runs tests until one fails: those that run the changed
-   statement, then others of the module, both the quickest first. A mutant that no test notices
-   survives; one that takes far more time than the tests did counts as killed.
+   statement, then others in their files (fixtures and caches run code for the first test only),
+   then others of the module, each the quickest first. A mutant that no test notices survives; one
+   that takes far more time than the tests did counts as killed.
 3. The killed share is printed by package. Survivors are in survivors.txt.
 
 Everything is kept in build/mutation/NAME, where NAME depends on the code and the tests: a second
@@ -30,6 +31,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from coverage import CoverageData
@@ -44,11 +46,12 @@ PACKAGES = ("scores", "curves", "stats", "corruptions", "testsets", "results")
 """Packages that are changed, each in the same number of places."""
 
 TESTS = (
-    "tests/corruptions", "tests/curves", "tests/gates", "tests/humans", "tests/pipeline",
-    "tests/predictions", "tests/results", "tests/scores", "tests/stats", "tests/suites",
-    "tests/testsets", "tests/cli/test_compare.py", "tests/cli/test_testset.py",
+    "tests/cli", "tests/corruptions", "tests/curves", "tests/gates", "tests/humans",
+    "tests/integrations", "tests/overlap", "tests/pipeline", "tests/predictions", "tests/reports",
+    "tests/results", "tests/rulers", "tests/scores", "tests/stats", "tests/structure",
+    "tests/suites", "tests/testsets",
 )  # fmt: skip
-"""Tests that run: those of the packages, and quick ones of packages that build on them."""
+"""Tests that run: those of the packages, and of packages that build on them."""
 
 PRELOADED = (
     "torch", "torch.nn.functional", "numpy", "scipy.stats", "scipy.optimize", "scipy.interpolate",
@@ -60,11 +63,15 @@ PRELOADED = (
 
 LEFT_OUT = (".*", "__pycache__", "build", "site", "dist", "node_modules", "static")
 
-COVERING_SECONDS, OTHER_SECONDS = 90.0, 45.0
-"""How long tests may take, as recorded, that run the statement, and others of its module."""
+SECONDS = (60.0, 30.0, 30.0)
+"""How long tests may take, as recorded: those that run the statement, others in their files, and
+others that run the module."""
 
 MAX_SECONDS = 900.0
 """Run time after which a mutant has stopped whatever else the machine does."""
+
+LEAST_CPU_SECONDS = 60.0
+"""Seconds of CPU time that every mutant has besides three times those of its tests as recorded."""
 
 MEMORY = 8 << 30
 KILLED, SURVIVED, UNCOVERED = "killed", "survived", "not covered"
@@ -164,24 +171,28 @@ class LineRecord:
         by_line = self.data.contexts_by_lineno(str(self.tree / mutant.path))
         first, last = mutant.lines
         here = {test for line in range(first, last + 1) for test in by_line.get(line, ())}
+        files = {_file(test) for test in here}
+        beside = {test for test in self.durations if _file(test) in files}
         module = {test for tests in by_line.values() for test in tests}
+        groups = (here, beside - here, module - here - beside)
         mirrored = f"tests/{_package(mutant)}/"
-        covering = self._quickest(here, "", COVERING_SECONDS)
-        others = self._quickest(module - here, mirrored, OTHER_SECONDS)
-        return bool(here), covering + others
+        chosen: list[str] = []
+        for tests, limit in zip(groups, SECONDS, strict=True):
+            chosen += self._quickest(tests, mirrored, limit)
+        return bool(here), chosen
 
     def _quickest(self, tests: set[str], first: str, limit: float) -> list[str]:
-        chosen: list[str] = []
-        total = 0.0
-        known = [test for test in tests if test in self.durations]
-        for test in sorted(
-            known, key=lambda test: (not test.startswith(first), self.durations[test], test)
-        ):
-            total += self.durations[test]
-            if total > limit and chosen:
-                break
-            chosen.append(test)
-        return chosen
+        """Return tests that take at most this long, but one in any case; a folder's come first."""
+        known = sorted(
+            (test for test in tests if test in self.durations),
+            key=lambda test: (not test.startswith(first), self.durations[test], test),
+        )
+        ends = accumulate(self.durations[test] for test in known)
+        return known[: max(1, sum(end <= limit for end in ends))]
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _package(mutant: Mutant) -> str:
@@ -258,7 +269,7 @@ def run_mutants(
                     if is_covered and tests:
                         running[tree] = _start(mutant, tests, tree, record)
                     else:
-                        yield _outcome(mutant, UNCOVERED, "", 0, 0, record)
+                        yield _outcome(mutant, UNCOVERED, "", 0, 0)
             for tree, one in list(running.items()):
                 outcome = _finished(one, record)
                 if isinstance(outcome, Running):
@@ -282,7 +293,7 @@ def _start(
     expected = sum(record.durations[test] for test in tests)
     process = os.fork()
     if process == 0:
-        _run_tests(tree, tests, by_file, 20 + 3 * expected)
+        _run_tests(tree, tests, by_file, LEAST_CPU_SECONDS + 3 * expected)
     return Running(mutant, tests, tree, process, time.monotonic(), by_file)
 
 
@@ -304,7 +315,7 @@ def _run_tests(tree: Path, tests: list[str], by_file: bool, cpu_seconds: float) 
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         import pytest
 
-        names = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        names = list(dict.fromkeys(map(_file, tests)))
         options = ["-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         status = int(pytest.main([*options, *(names if by_file else tests)]))
@@ -330,7 +341,7 @@ def _finished(one: Running, record: LineRecord) -> Outcome | Running | None:
     failed = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", log, re.MULTILINE)
     by = failed[1] if failed else "time or memory" if code < 0 else f"pytest status {code}"
     outcome = SURVIVED if code == 0 else KILLED
-    return _outcome(one.mutant, outcome, by if code else "", len(one.tests), seconds, record)
+    return _outcome(one.mutant, outcome, by if code else "", len(one.tests), seconds)
 
 
 def _end(one: Running, is_running: bool = True) -> None:
@@ -343,18 +354,15 @@ def _end(one: Running, is_running: bool = True) -> None:
     (one.tree / "original.py").replace(one.tree / one.mutant.path)
 
 
-def _outcome(
-    mutant: Mutant, outcome: str, by: str, n_tests: int, seconds: float, record: LineRecord
-) -> Outcome:
-    # Not changed at the moment: its process has ended, or never started.
-    source = (record.tree / mutant.path).read_text(encoding="utf-8").splitlines()
-    change = [
+def _outcome(mutant: Mutant, outcome: str, by: str, n_tests: int, seconds: float) -> Outcome:
+    lines = (mutant.source.splitlines(), mutant.code.splitlines())
+    changes = [
         line
-        for line in difflib.unified_diff(source, mutant.code.splitlines(), lineterm="", n=0)
+        for line in difflib.unified_diff(*lines, lineterm="", n=0)
         if not line.startswith(("---", "+++", "@@"))
     ]
-    package = _package(mutant)
-    return Outcome(mutant.name, package, "\n".join(change), outcome, by, n_tests, seconds)
+    change = "\n".join(changes)
+    return Outcome(mutant.name, _package(mutant), change, outcome, by, n_tests, seconds)
 
 
 def _survivors(outcomes: Sequence[Outcome]) -> Iterator[str]:
