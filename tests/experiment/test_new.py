@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sqlite3
 import stat
 import struct
@@ -146,9 +147,13 @@ def test_the_plan_is_printed_and_kept_and_agrees_with_the_database(make, tmp_pat
         " where role = 'main' group by source_id",
     )
     counting = max(-(-responses // 20), max(load for (load,) in loads))
-    humans = -(-counting * 5 // 4)
     assert f"Responses wanted: {responses:,}," in plan
-    assert f"Participants to recruit: {humans:,}," in plan
+    recruits = re.search(r"Participants to recruit: ([\d,]+), if 20% are excluded and 5%", plan)
+    humans = int(recruits[1].replace(",", ""))
+    assert humans >= -(-counting * 5 // 4)
+    # everybody is admitted, so that no stimulus stays open
+    assert config.min_trials == 1
+    assert "Admission: for at least 1 main trials; 100% of the simulated studies end" in plan
     assert f"Cost: {humans * config.minutes / 60 * 10 * 1.5:,.2f} EUR" in plan
     for category, count in rows_in(
         study / "responses.sqlite",

@@ -41,6 +41,15 @@ class SimulationSettings:
             minimum=0,
         ),
     ] = 0
+    leavers: Annotated[
+        int,
+        Option(
+            help="Number of participants that leave before the end; with --fast.",
+            group=GROUP,
+            minimum=0,
+            is_advanced=True,
+        ),
+    ] = 0
     cheaters: Annotated[
         int,
         Option(
@@ -58,12 +67,14 @@ class SimulationSettings:
 
     def check(self) -> None:
         """Raise a UsageError if the kinds of participants do not fit together."""
-        n_odd = self.spammers + self.droppers + self.cheaters
+        n_odd = self.spammers + self.droppers + self.leavers + self.cheaters
         if n_odd > self.participants:
             raise UsageError(
-                f"--spammers, --droppers and --cheaters must be at most {self.participants}"
-                f" (--participants), got {n_odd}."
+                f"--spammers, --droppers, --leavers and --cheaters must be at most"
+                f" {self.participants} (--participants), got {n_odd}."
             )
+        if self.leavers and not self.fast:
+            raise UsageError("--leavers needs --fast: robots in a browser stay to the end.")
         if self.cheaters and not self.fast:
             raise UsageError("--cheaters needs --fast, because a page never sends forged stamps.")
 
@@ -107,6 +118,7 @@ def simulate(
         seed,
         settings.droppers,
         cheaters=settings.cheaters,
+        leavers=settings.leavers,
     )
     with ProgressBars() as bars:
         outcomes = run(copy, kinds, curve, seed, bars.begin("robots", len(kinds)))

@@ -8,6 +8,7 @@ from typing import Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
+from eyechart.experiment.design.collection import Collection
 from eyechart.experiment.recruiters import DEFAULT_FEE, platform_fees
 from eyechart.experiment.study_config import StudyConfig
 
@@ -27,7 +28,8 @@ RESPONSE_S = {"categorise": 1.5, "same-different": 3.0}
 class Prices:
     """Prices from which a study's cost is computed: hourly pay, platform fee and currency.
 
-    `excluded` is the expected fraction of participants whose responses will not count.
+    `excluded` is the expected fraction of participants whose responses will not count, and
+    `leaving` that of participants who leave before the end.
     """
 
     pay: Annotated[float, Option(help="Hourly pay, used to estimate the cost.", group=GROUP)] = 12.0
@@ -60,6 +62,15 @@ class Prices:
             flags=("--expect-excluded",),
         ),
     ] = 0.2
+    leaving: Annotated[
+        float,
+        Option(
+            help="Expected fraction of participants who leave before the end.",
+            group=GROUP,
+            is_advanced=True,
+            flags=("--expect-leaving",),
+        ),
+    ] = 0.05
 
     @property
     def fee_fraction(self) -> float:
@@ -87,6 +98,11 @@ class Prices:
             raise UsageError(
                 f"expect-excluded must be a fraction of the participants, in [0, 1), got"
                 f" {self.excluded}."
+            )
+        if not 0 <= self.leaving <= 1 - self.excluded:
+            raise UsageError(
+                "expect-leaving must be a fraction of the participants who are not excluded, in"
+                f" [0, {1 - self.excluded:g}], got {self.leaving}."
             )
 
 
@@ -148,6 +164,7 @@ def plan_budget(
     loads: Mapping[str, int],
     prices: Prices,
     minutes: int | None = None,
+    collection: Collection | None = None,
 ) -> Budget:
     """Return the budget of a study.
 
@@ -157,6 +174,8 @@ def plan_budget(
         loads: Number of responses wanted per source image.
         prices: Pay, fee and expected fraction of excluded participants.
         minutes: Paid minutes per participant; None to pay for the estimated duration.
+        collection: How the responses are collected; without it, everybody is assumed to get all
+            main trials.
     """
     prices.check()
     # Rounded up in integers, without floating-point error.
@@ -166,6 +185,8 @@ def plan_budget(
     paid = math.ceil(seconds / 60) if minutes is None else minutes
     # 1e-9: floating-point error must not round an exact quotient up to one more participant.
     participants = math.ceil(max(by_trials, by_source) / (1 - prices.excluded) - 1e-9)
+    if collection is not None:
+        participants = collection.n_participants
     return Budget(
         responses,
         by_trials,

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from eyechart.experiment.design.budget import Budget, Prices
+from eyechart.experiment.design.collection import Collection
 from eyechart.experiment.design.obvious_pairs import OBVIOUS
 from eyechart.experiment.design.pair_design import TOLERANCE
 from eyechart.experiment.design.stimulus_design import (
@@ -28,6 +29,7 @@ def plan_text(
     side: int,
     stimuli: Sequence[PlannedStimulus],
     budget: Budget,
+    collection: Collection,
     *,
     prices: Prices,
     left_out: int = 0,
@@ -47,7 +49,7 @@ def plan_text(
             f"{left_out} corrupted images are left out, because their Δv cannot be measured."
         )
     lines += [f"Note: {note}" for note in advice]
-    return "\n".join([*lines, *_budget(config, budget, prices)]) + "\n"
+    return "\n".join([*lines, *_budget(config, budget, prices, collection)]) + "\n"
 
 
 def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
@@ -132,7 +134,9 @@ def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     return lines
 
 
-def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
+def _budget(
+    config: StudyConfig, budget: Budget, prices: Prices, collection: Collection
+) -> list[str]:
     more = budget.by_source > budget.by_trials
     return [
         f"Responses wanted: {budget.responses:,}, {budget.hours:.2f} hours of trials",
@@ -145,11 +149,28 @@ def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
             if more
             else ""
         ),
-        f"Participants to recruit: {budget.participants:,}, if {prices.excluded:.0%} are excluded",
+        f"Participants to recruit: {budget.participants:,}, if {prices.excluded:.0%} are excluded"
+        f" and {prices.leaving:.0%} leave (simulated)",
+        _end(config, collection),
         f"Time: about {budget.seconds / 60:.1f} minutes each, paid as {budget.minutes}",
         f"Cost: {budget.cost:,.2f} {prices.currency}, at {prices.pay:g} per hour plus a fee of"
         f" {prices.fee_text}",
     ]
+
+
+def _end(config: StudyConfig, collection: Collection) -> str:
+    """Return one line on how the simulated collection ends."""
+    share = f"{collection.complete_share:.0%} of the simulated studies end with all responses"
+    if not collection.is_complete:
+        return (
+            f"Note: only {share}, because participants are admitted only for {config.min_main} main"
+            f" trials or more; {collection.n_incomplete:.0f} stimuli lack responses on average. Set"
+            " min_trials to 1 to complete them."
+        )
+    return (
+        f"Admission: for at least {config.min_main} main trials; {share}, and"
+        f" {collection.n_short:.0f} of the participants get less than half of their trials"
+    )
 
 
 def _by_category(stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:

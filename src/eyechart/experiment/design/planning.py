@@ -1,15 +1,17 @@
 """Plan a study, with its budget, from a test set and the experimenter's request."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.experiment.design.budget import Budget, Prices, plan_budget
+from eyechart.experiment.design.collection import Collection, Losses, plan_collection
 from eyechart.experiment.design.pair_design import Question, design_pairs, questions_of
 from eyechart.experiment.design.plan_text import plan_text
 from eyechart.experiment.design.stimulus_design import (
+    MAIN,
     PlannedStimulus,
     design_categories,
     source_loads,
@@ -25,9 +27,13 @@ from eyechart.testsets.testset import TestSet
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A planned study and its budget; `left_out` is the number of images whose Δv is unknown."""
+    """A planned study, the collection of its responses, and its budget.
+
+    `left_out` is the number of images whose Δv is unknown.
+    """
 
     order: StudyOrder
+    collection: Collection
     budget: Budget
     prices: Prices
     left_out: int
@@ -37,8 +43,9 @@ class StudyPlan:
         config = self.order.config
         stimuli = self.order.stimuli
         return plan_text(
-            config, side, stimuli, self.budget, prices=self.prices, left_out=self.left_out
-        )
+            config, side, stimuli, self.budget, self.collection,
+            prices=self.prices, left_out=self.left_out,
+        )  # fmt: skip
 
 
 def plan_study(
@@ -59,7 +66,10 @@ def plan_study(
     stimuli = _stimuli(rows, testset, settings, request)
     responses = sum(stimulus.capacity or 0 for stimulus in stimuli)
     loads = source_loads(stimuli)
-    budget = plan_budget(settings.config, responses, loads, prices, settings.minutes)
+    settings, collection = _admission(settings, stimuli, prices, request.seed)
+    budget = plan_budget(
+        settings.config, responses, loads, prices, settings.minutes, collection=collection
+    )
     order = StudyOrder(
         request.folder,
         settings.final(budget.minutes),
@@ -72,7 +82,27 @@ def plan_study(
         None if request.secret is None else read_secret(request.secret),
     )
     left_out = sum(row.delta_v is None for row in rows if not row.is_clean)
-    return StudyPlan(order, budget, prices, left_out)
+    return StudyPlan(order, collection, budget, prices, left_out)
+
+
+def _admission(
+    settings: StudySettings, stimuli: Sequence[PlannedStimulus], prices: Prices, seed: int
+) -> tuple[StudySettings, Collection]:
+    """Return the settings with the minimum of trials with which the study becomes complete.
+
+    If participants are admitted only for half of the main trials, the last stimuli stay open.
+    """
+    places = [
+        (stimulus.capacity or 0, tuple({row.digest for row in stimulus.images}))
+        for stimulus in stimuli
+        if stimulus.role == MAIN
+    ]
+    losses = Losses(prices.excluded, prices.leaving)
+    collection = plan_collection(places, settings.config, losses, seed)
+    if not collection.is_complete and not settings.config.min_trials:
+        settings = replace(settings, config=replace(settings.config, min_trials=1))
+        collection = plan_collection(places, settings.config, losses, seed)
+    return settings, collection
 
 
 def _stimuli(

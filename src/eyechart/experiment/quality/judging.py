@@ -8,13 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import and_, delete, select
+from sqlalchemy import and_, delete, exists, func, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
 from eyechart.experiment.quality import rules_v1, rules_v2
 from eyechart.experiment.quality.rules_v1 import QualityRule
-from eyechart.experiment.storage.database_tables import ACTIVE, ExclusionRow, SessionRow, StudyRow
+from eyechart.experiment.storage.database_tables import (
+    ACTIVE,
+    RESPONDED,
+    ExclusionRow,
+    SessionRow,
+    StudyRow,
+    TrialRow,
+)
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.session_records import SessionRecord, read_sessions
 from eyechart.experiment.storage.stimulus_counts import give_back
@@ -141,6 +148,40 @@ def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
     (record,) = read_sessions(db, session.study_id, session.id)
     verdict = judge(record, config)
     return _rows(record, verdict, {rule for rule, _ in record.excluded.get(verdict.version, ())})
+
+
+def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
+    """Exclude sessions that were left too early to count; return whether there were any.
+
+    Their stimuli go to others. A session is left if no trial was handed out for as long as a trial
+    may take.
+    """
+    config = stored_config(db.get_one(StudyRow, study_id))
+    if not config.is_protocol_2:
+        return False
+    own = TrialRow.session_id == SessionRow.id
+    n_main = (
+        select(func.count())
+        .where(own, TrialRow.role == "main", TrialRow.state == RESPONDED)
+        .scalar_subquery()
+    )
+    silent_since = now - timedelta(minutes=config.lease_minutes)
+    left = select(SessionRow).where(
+        SessionRow.study_id == study_id,
+        SessionRow.state == ACTIVE,
+        SessionRow.created_at < silent_since,
+        ~exists().where(own, TrialRow.served_at > silent_since),
+        ~exists().where(
+            ExclusionRow.session_id == SessionRow.id, ExclusionRow.version == config.rules
+        ),
+        n_main > 0,
+        n_main < rules_v2.MIN_MAIN_SHARE * config.trials,
+    )
+    sessions = db.scalars(left.with_for_update()).all()
+    for session in sessions:
+        db.add_all(judge_session(db, session))
+        give_back(db, session)
+    return bool(sessions)
 
 
 def apply_rules(study: OpenStudy) -> int:

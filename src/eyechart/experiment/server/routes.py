@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session as Db
 from eyechart.core.options import fields_of
 from eyechart.core.version import __version__
 from eyechart.experiment.languages import read_texts
+from eyechart.experiment.quality.judging import judge_abandoned
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.recruiters.recruiter import Arrival, BadIds, Preview
 from eyechart.experiment.server import wire
@@ -226,6 +227,11 @@ def make_app(
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
             is_open = status == "open" and has_room(db, config, study.id, clock())
+        if status == "open" and not is_open:
+            # Sessions that were left may have stimuli that others can have.
+            with database.writing() as db:
+                judge_abandoned(db, study.id, clock())
+                is_open = has_room(db, config, study.id, clock())
         return _study_info(config, choices, is_open, is_closed=status != "open")
 
     @app.post("/api/studies/{name}/arrivals", status_code=204, responses=_problems(404, 409))

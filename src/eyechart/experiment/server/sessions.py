@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 
+from eyechart.experiment.quality.judging import judge_abandoned
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.recruiters.link import RECRUITER as PLAIN_LINK
 from eyechart.experiment.recruiters.recruiter import Arrival, Completion, Departure
@@ -145,7 +146,13 @@ def _find_session(
         if db.scalar(select(StudyRow.status).where(StudyRow.id == study.id)) != "open":
             raise Rejection(409, "closed", "This study is closed.")
         known_id = None if participant is None else participant.id
-        if not has_room(db, study.config, study.id, now, known_id):
+        if not (
+            has_room(db, study.config, study.id, now, known_id)
+            or (
+                judge_abandoned(db, study.id, now)
+                and has_room(db, study.config, study.id, now, known_id)
+            )
+        ):
             raise Rejection(409, "full", "This study has all the responses that it needs.")
         if participant is None:
             is_simulated = db.scalar(select(InstallationRow.simulated))

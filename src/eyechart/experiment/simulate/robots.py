@@ -1,11 +1,11 @@
 """Simulated participants: attentive robots with a known psychometric curve, and others.
 
 Spammers do not look at the images. A clicker does so only in the main part, after passing the
-qualification. A dropper reloads the page instead of giving half of its incorrect responses.
-Quitters respond at random in the last 25 % or 40 % of the main part. The other cheaters recognize
-every image with a changed page: a gazer looks at it for 20 s, and claims a refresh rate of which
-this is about one frame; an unstamped robot sends no time stamps; a racer responds within 0.3 s, and
-sends the stamps of a whole trial.
+qualification. A leaver closes the page at a random trial of the main part. A dropper reloads the
+page instead of giving half of its incorrect responses. Quitters respond at random in the last 25 %
+or 40 % of the main part. The other cheaters recognize every image with a changed page: a gazer
+looks at it for 20 s, and claims a refresh rate of which this is about one frame; an unstamped robot
+sends no time stamps; a racer responds within 0.3 s, and sends the stamps of a whole trial.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from eyechart.experiment.storage.session_records import MAIN
 from eyechart.experiment.study_config import StudyConfig
 
 Kind = Literal[
-    "attentive", "guesser", "one-button", "hasty", "dropper", "clicker", "quitter-25", "quitter-40",
-    "gazer", "unstamped", "racer",
+    "attentive", "guesser", "one-button", "hasty", "dropper", "clicker", "leaver", "quitter-25",
+    "quitter-40", "gazer", "unstamped", "racer",
 ]  # fmt: skip
 SPAMMERS: tuple[Kind, ...] = ("guesser", "one-button", "hasty")
 FORGERS: tuple[Kind, ...] = ("gazer", "unstamped", "racer")
@@ -75,6 +75,8 @@ class Robot:
         self._random = np.random.default_rng(seeds)
         self._favourite: str | None = None
         self._looks: dict[int, str] = {}
+        # Drawn for leavers only: other kinds keep the random numbers that they always had.
+        self._leaves_at = self._random.random() if kind == "leaver" else 1.0
 
     def react(self, question: RobotQuestion, choices: Sequence[str], response_ms: int) -> Reaction:
         """Return the response to a stimulus within `response_ms` (0: no limit)."""
@@ -84,7 +86,7 @@ class Robot:
             self._looks[question.stimulus] = choice
         elif self.kind in FORGERS:
             choice = question.truth
-        elif self.kind == "attentive" or (
+        elif self.kind in ("attentive", "leaver") or (
             self.kind in CARELESS_FROM
             and (question.role not in MAIN or question.progress < CARELESS_FROM[self.kind])
         ):
@@ -99,6 +101,10 @@ class Robot:
             # Shorten slow reactions instead of dropping them: accuracy must not depend on speed.
             rt_ms = response_ms * 0.9
         return Reaction(choice, rt_ms)
+
+    def leaves(self, question: RobotQuestion) -> bool:
+        """Return whether the robot closes the page instead of responding."""
+        return question.role in MAIN and question.progress >= self._leaves_at
 
     def stamps(self, reaction: Reaction, config: StudyConfig) -> dict[str, float]:
         """Return the time stamps that the robot sends with a response."""
@@ -172,13 +178,15 @@ def kinds_of(
     droppers: int = 0,
     clickers: int = 0,
     cheaters: int = 0,
+    leavers: int = 0,
 ) -> list[Kind]:
     """Return the kind of each participant; those who are not attentive have random positions."""
-    n_attentive = participants - spammers - droppers - clickers - cheaters
+    n_attentive = participants - spammers - droppers - clickers - cheaters - leavers
     kinds: list[Kind] = ["attentive"] * n_attentive
     kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
     kinds += ["dropper"] * droppers
     kinds += ["clicker"] * clickers
+    kinds += ["leaver"] * leavers
     kinds += [CHEATERS[number % len(CHEATERS)] for number in range(cheaters)]
     order = np.random.default_rng((seed, 9)).permutation(participants)
     return [kinds[index] for index in order]

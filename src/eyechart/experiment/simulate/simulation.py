@@ -15,7 +15,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
-from eyechart.experiment.quality.judging import judge_all, stored_config
+from eyechart.experiment.quality.judging import judge_all, judge_session, stored_config
 from eyechart.experiment.recruiters.link import RECRUITER
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.session_progress import planned, progress_of
@@ -26,6 +26,7 @@ from eyechart.experiment.simulate.psychometric import Psychometric
 from eyechart.experiment.simulate.robots import Kind, Robot, RobotQuestion
 from eyechart.experiment.storage.database import Database, open_database
 from eyechart.experiment.storage.database_tables import (
+    EXPIRED,
     InstallationRow,
     SessionRow,
     SourceImageRow,
@@ -49,6 +50,7 @@ from eyechart.experiment.storage.experiment_folder import (
     write_private,
 )
 from eyechart.experiment.storage.session_records import read_sessions
+from eyechart.experiment.storage.stimulus_counts import drop_all, give_back
 from eyechart.experiment.storage.tokens import read_token
 from eyechart.experiment.study_config import choices_of
 
@@ -172,7 +174,10 @@ def simulate_fast(
                 try:
                     present.append(_RobotSession(study, robot, number, seed))
                 except Rejection:
-                    waiting.clear()  # The study has all the responses it needs.
+                    # Those who are present may leave stimuli to others; without them, the study
+                    # has all the responses it needs.
+                    waiting = [*waiting, (number, robot)] if present else []
+                    break
             for session in list(present):
                 outcome = session.go_on()
                 if outcome is not None:
@@ -202,19 +207,20 @@ class _RobotSession:
         request = TrialRequest(self._session, str(self._uuid()), self._now)
         step = allocate(self._study, request)
         if step.trial is not None:
-            self._respond(step.trial.public_id)
-            return None
+            return self._respond(step.trial.public_id)
         state = finish(self._study, self._session, self._now)
         return RobotOutcome(state.participant, self._robot.kind, state.state)
 
-    def _respond(self, trial: str) -> None:
+    def _respond(self, trial: str) -> RobotOutcome | None:
         config = self._study.config
         question = question_of(self._study.database, trial)
+        if self._robot.leaves(question):
+            return self._leave()
         reaction = self._robot.react(question, choices_of(config), config.response_ms)
         self._now += timedelta(milliseconds=self._robot.trial_ms(reaction, config))
         if self._robot.drops(question, reaction):
             self._open_page()
-            return
+            return None
         response = ResponseBody(
             uuid=self._uuid(),
             choice=reaction.choice,
@@ -223,6 +229,18 @@ class _RobotSession:
             flags=[],
         )
         store(self._study, self._session, trial, response, self._now)
+        return None
+
+    def _leave(self) -> RobotOutcome:
+        """Leave the session to the server, as it is once the robot was silent for long enough."""
+        with self._study.database.writing() as db:
+            session = db.get_one(SessionRow, self._session)
+            drop_all(db, session, EXPIRED, self._now)
+            rows = judge_session(db, session)
+            db.add_all(rows)
+            if rows:
+                give_back(db, session)
+            return RobotOutcome(session.participant.code, self._robot.kind, session.state)
 
     def _open_page(self) -> None:
         claim_tab(self._study, self._session, TabClaim(tab=self._uuid(), hz=60.0), self._now)
