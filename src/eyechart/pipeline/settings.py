@@ -293,8 +293,8 @@ class EvaluateSettings(
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float | str],
         Option(
-            help="Exit with status 1 unless the 95 % interval of a mean score is within a limit, such"
-            " as r_a=0.5; r_a=0.5:point compares the score itself; repeatable.",
+            help="Exit with status 1 unless the confidence bound of a mean score reaches a limit,"
+            " such as r_a=0.5; r_a=0.5:point compares the score itself; repeatable.",
             group="Output",
             python="Raises CheckFailed instead of exiting. Also accepts a dictionary.",
             metavar="NAME=NUMBER",
