@@ -79,7 +79,8 @@ SHEIKH2006 = Definition(
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
 PIXEL = Definition("vif-pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
-"""VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
+"""VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images with values
+from 0 to 255 (docs/visual_change.md has the differences for color)."""
 
 HUMAN = Definition(
     "vif-human",
