@@ -1,6 +1,8 @@
 """Whole runs: every number that a user sees is as it was recorded; shards give the same bytes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,9 @@ def test_a_number_that_differs_is_missing_or_undetermined_is_named(monkeypatch, 
     ]  # fmt: skip
     assert runs.differences("noc", {"noc/fine/fog/error": float("nan")}) == []
     assert runs.differences("noc", {"noc/fine/fog/error": 0.5})
+
+
+def test_a_run_is_compared_from_the_command_line(tmp_path):
+    words = [sys.executable, runs.__file__, "demo", str(tmp_path), "formulas"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "All numbers are as recorded.\n"), done.stderr

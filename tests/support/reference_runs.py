@@ -327,11 +327,13 @@ def changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[str
     """Return what a record changes, counted by score: what its message must explain."""
     counts: Counter[str] = Counter()
     for key, value in after.items():
-        if key not in before or not is_same(before[key], value, limit_of(key)):
+        if key not in before:
+            counts[f"{run_of(key)} new"] += 1
+        elif not is_same(before[key], value, limit_of(key)):
             # without the model and the corruption: "vcr r_a low95"
             parts = re.split("[:/ ]+", key)
             counts[" ".join((parts[0], *parts[-2:]))] += 1
-    return [f"{name}: {count} changed" for name, count in sorted(counts.items())]
+    return [f"{name}: {count}" for name, count in sorted(counts.items())]
 
 
 def run_of(name: str) -> str:
@@ -428,3 +430,7 @@ def limit_of(key: str) -> float:
 def is_same(before: float, after: float, limit: float) -> bool:
     """Return whether two numbers are equal but for rounding, or both undetermined."""
     return before == after or abs(before - after) <= limit or (before != before and after != after)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
