@@ -215,6 +215,7 @@ def test_exceptions_are_needed(kind):
 
 
 OTHER_NUMBERS = {
+    "experiment/design/collection.py": "a share of simulated studies",
     "overlap/overlap_settings.py": "the accuracy that is kept at the mild end of a range",
     "pipeline/scoring/caveats.py": "a visual change",
     "testsets/uniform.py": "how far a search steps",
