@@ -30,11 +30,9 @@ CORRUPTIONS = {
     "vcr": ("gaussian_noise", "gaussian_blur", "brightness"),
     "imagenet-c": ("gaussian_noise", "brightness"),
 }
-SMALL = (
-    *("--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 40, "--stimulus", "native"),
-    # leaves ranges of visual change unobserved, which pages must show
-    *("--sampling", "parameters"),
-)
+AT_LEVELS = ("--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 40, "--stimulus", "native")
+# leaves ranges of visual change unobserved, which pages must show
+SMALL = (*AT_LEVELS, "--sampling", "parameters")
 
 
 class Hues(nn.Module):
@@ -62,9 +60,15 @@ class Hues(nn.Module):
 sharp_hues, dull_hues, blind_hues = Hues(0.1), Hues(0.6), Hues(0.9)
 
 
-def evaluate(images: Path, out: Path, *arguments: object, models: tuple[object, ...]) -> Path:
+def evaluate(
+    images: Path,
+    out: Path,
+    *arguments: object,
+    models: tuple[object, ...],
+    small: tuple[object, ...] = SMALL,
+) -> Path:
     """Run `eyechart evaluate` to its end and return the folder of the run."""
-    words = ("evaluate", *models, "--images", images, "--out", out, *SMALL, *arguments)
+    words = ("evaluate", *models, "--images", images, "--out", out, *small, *arguments)
     with pytest.raises(SystemExit) as stop, redirect_stdout(StringIO()):
         main([str(word) for word in words])
     assert stop.value.code == 0
@@ -96,7 +100,7 @@ def human_run(home: Path) -> Path:
 def levels_run(home: Path) -> Path:
     """The same models under the five levels of ImageNet-C, one of them the baseline."""
     asked = ("--n", 120, *chosen("imagenet-c"), "--baseline", BLIND, "--humans", "none")
-    return evaluate(_hues(home), home / "imagenet-c", *asked, models=MODELS)
+    return evaluate(_hues(home), home / "imagenet-c", *asked, models=MODELS, small=AT_LEVELS)
 
 
 def hostile_run(home: Path) -> Path:
