@@ -91,6 +91,7 @@ def test_coverage_is_counted_in_both_ways(run, made):
         assert f"{len(set((values * 39).astype(int))) / 39:.3f}" in line
         assert f"{len(set((values * 40).astype(int))) / 40:.3f}" in line
         assert f"{values.max():.3f}" in line
+    assert "if it has at least 1 sample. 39 bins" in " ".join(result.out.split())
     assert "0.000" in run("testset", "coverage", made, "--min-per-bin", 1000).out
 
 

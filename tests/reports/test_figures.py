@@ -386,18 +386,36 @@ def test_error_bars_are_the_ce_of_every_model_and_their_mean(report):
     assert len(kinds) == len(part.models)
 
 
+def coverage_tables(report):
+    drawings = visual_change_figure.plan_visual_change(report).drawings
+    tables = {plan.words: plan for plan in drawings if plan.words[0] == "coverage-table"}
+    assert all(plan.endings == (".tex",) for plan in tables.values())
+    return tables
+
+
 def test_the_coverage_table_holds_the_shares_of_the_results(report):
-    plan = next(
-        plan
-        for plan in visual_change_figure.plan_visual_change(report).drawings
-        if plan.words[0] == "coverage-table" and plan.endings == (".tex",)
-    )
-    body = plan.make().split(r"\midrule")[1]
+    text = coverage_tables(report)["coverage-table",].make()
+    heads, body = text.split(r"\midrule")
+    assert r" & \multicolumn{2}{c}{ImageNet-C} & \multicolumn{2}{c}{VCR-Bench} \\" in heads
+    assert " & 39 bins & 40 bins & 39 bins & 40 bins " in heads
     spread = spread_grids(report)[0]
     assert spread.suites == ("ImageNet-C", "VCR-Bench") and spread.corruptions
     for place, own in enumerate(spread.corruptions.values()):
         cells = body.strip().splitlines()[place].removesuffix(r" \\").split(" & ")
-        assert cells[1:] == [f"{own[title].coverage.paper:.3f}" for title in spread.suites]
+        coverages = [own[title].coverage for title in spread.suites]
+        shares = [share for found in coverages for share in (found.paper, found.equal)]
+        assert cells[1:] == [f"{share:.3f}" for share in shares]
+
+
+def test_the_coverage_table_says_what_it_counts(report):
+    caption = coverage_tables(report)["coverage-table", "vcr"].caption
+    run = next(run for run in report.runs if run.config.suite == "vcr")
+    (samples,) = {coverage.rows for coverage in run.coverage.values()}
+    images = len(run.results.images.digests)
+    assert caption.endswith(
+        f" VCR-Bench: at least 3 samples in a covered bin, {samples} samples per corruption,"
+        f" {images} images."
+    )
 
 
 def test_the_overlap_map_shows_every_score(tmp_path):

@@ -269,6 +269,7 @@ def print_board(
 
 def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) -> None:
     from eyechart.reports.terminal.leaderboard import coverage_table
+    from eyechart.reports.words import at_least
 
     print("Fixed severities (ImageNet-C) compared with continuous ones (VCR)")
     _print_note(discrete.note)
@@ -279,7 +280,8 @@ def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) ->
     if not discrete.corruptions:
         return
     _print_rankings(console, discrete.corruptions, markdown)
-    print(f"Fraction of the 39 Δv bins that have at least {discrete.min_per_bin} samples:")
+    fewest = at_least(discrete.fewest_in_covered, "sample")
+    print(f"Fraction of the 39 Δv bins that have {fewest}:")
     console.print(coverage_table(discrete, markdown))
 
 

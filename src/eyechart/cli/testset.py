@@ -197,6 +197,8 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
     from rich.markup import escape
     from rich.table import Table
 
+    from eyechart.reports.words import at_least
+
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("corruption", no_wrap=True)
     for name in ("of 39 bins", "of 40 bins", "of reached", "largest Δv"):
@@ -215,8 +217,9 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
     console = console if console.is_terminal else Console(width=120)
     console.print(table)
     print(
-        f"A bin is covered if it has at least {min_per_bin} samples. 39 bins: as in the published"
-        " tables; 40 bins: as in the text of the paper; reached: bins with at least one sample."
+        f"A bin is covered if it has {at_least([min_per_bin], 'sample')}. 39 bins: as in the"
+        " published tables; 40 bins: as in the text of the paper; reached: bins with at least one"
+        " sample."
     )
 
 

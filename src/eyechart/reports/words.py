@@ -168,6 +168,20 @@ def plural(number: int, word: str) -> str:
     return f"{word}es" if word.endswith("s") else f"{word}s"
 
 
+def at_least(counts: Iterable[float], word: str) -> str:
+    """Return minimum counts in words; several if runs differ.
+
+    Example:
+        >>> at_least([1], "sample")
+        'at least 1 sample'
+        >>> at_least([1, 20, 20], "sample")
+        'at least 1 and 20 samples'
+    """
+    distinct = list(dict.fromkeys(counts))
+    numbers = listed([f"{count:g}" for count in distinct])
+    return f"at least {numbers} {word if distinct == [1] else plural(2, word)}"
+
+
 def places(ranges: Iterable[tuple[float, float]]) -> str:
     """Return ranges of visual change in words: "0–0.1 and 0.9–1"."""
     return listed([interval_text(ends, delta_v_text) for ends in ranges])

@@ -73,8 +73,9 @@ class Discrete:
         corruptions: Three rankings for each corruption that both suites have.
         missing: Corruptions that the runs lack.
         coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the
-            fraction of 39 bins with at least `min_per_bin` images.
-        min_per_bin: Minimum number of samples per bin, as text.
+            fraction of 39 bins with enough samples.
+        fewest_in_covered: Minimum number of samples in a covered bin: one number, or several if the
+            runs differ.
         note: A note if the images differ; "" if they are the same.
     """
 
@@ -82,7 +83,7 @@ class Discrete:
     corruptions: tuple[Rankings, ...]
     missing: tuple[str, ...]
     coverage: Mapping[str, tuple[float, float]]
-    min_per_bin: str
+    fewest_in_covered: tuple[int, ...]
     note: str
 
 
@@ -119,13 +120,13 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
     # Runs may have been made with different minimum counts; the caption names all of them.
-    counts = [f"{max(1, board.runs[0].config.fit.min_per_bin):g}" for board in [*fixed, continuous]]
+    counts = [board.runs[0].fewest_in_covered for board in [*fixed, continuous]]
     return Discrete(
         models,
         tuple(rankings),
         tuple(missing),
         coverage,
-        " and ".join(dict.fromkeys(counts)),
+        tuple(dict.fromkeys(counts)),
         images_note([*fixed, continuous]),
     )
 

@@ -15,7 +15,7 @@ from eyechart.results.schema import Results
 from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores, scores_of
 from eyechart.scores.registry import HUMANS, SCORES
 from eyechart.stats.estimate import Estimate, mean_estimate
-from eyechart.testsets.coverage import CorruptionCoverage
+from eyechart.testsets.coverage import CorruptionCoverage, fewest_in_covered
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,11 @@ class Run:
     def coverage(self) -> Mapping[str, CorruptionCoverage]:
         """Coverage of visual change by corruption."""
         return self.results.coverage
+
+    @property
+    def fewest_in_covered(self) -> int:
+        """Minimum number of samples in a covered bin of visual change."""
+        return fewest_in_covered(self.config.fit.min_per_bin)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -42,6 +42,14 @@ class SampleCoverage(CorruptionCoverage):
         return CorruptionCoverage(**self.model_dump(exclude={"corruption"}))
 
 
+def fewest_in_covered(min_per_bin: float) -> int:
+    """Return the minimum number of samples of a covered bin, given a curve's minimum count.
+
+    A minimum count of 0 means that every sample is used: one sample covers a bin.
+    """
+    return max(1, int(min_per_bin))
+
+
 def coverage_of(table: pa.Table, min_per_bin: int = MIN_PER_BIN) -> list[SampleCoverage]:
     """Return the coverage of every corruption in a test set's table.
 

@@ -30,7 +30,7 @@ from eyechart.predictions.unreadable import left_out, read_rows
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.run_config import FitConfig, RunConfig
 from eyechart.results.schema import DamagedImage, ImagesUsed, Results, RunInfo
-from eyechart.testsets.coverage import CorruptionCoverage, coverage_of
+from eyechart.testsets.coverage import CorruptionCoverage, coverage_of, fewest_in_covered
 
 
 def score_run(run: EvaluationRun, progress: Progress) -> Results:
@@ -151,7 +151,7 @@ def _coverage_of(run: EvaluationRun, corruption: str) -> CorruptionCoverage:
     table = read_rows(run.folder, corruption, columns)
     # Δv is the same for all models: one of them is enough.
     samples = table.filter(pc.equal(table["model"], table["model"][0]))
-    (covered,) = coverage_of(samples, max(1, int(run.settings.fit.min_per_bin)))
+    (covered,) = coverage_of(samples, fewest_in_covered(run.settings.fit.min_per_bin))
     return covered.of_corruption
 
 

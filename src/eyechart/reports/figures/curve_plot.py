@@ -18,7 +18,7 @@ from eyechart.core.storage.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
 from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.reports.series.report import ModelEntry, models_of
-from eyechart.reports.words import short_space
+from eyechart.reports.words import at_least, short_space
 from eyechart.results.schema import Results, check_results
 from eyechart.scores.registry import PROPERTIES
 
@@ -191,7 +191,7 @@ def _title(results: Results, model: ModelEntry, space: str) -> str:
     bins = fit.bins - (fit.binning == "paper")
     return (
         f"{results.config.suite}: {scores.n_images} images, {short_space(space)}, {bins} bins"
-        + (f" of at least {fit.min_per_bin:g} predictions" if fit.min_per_bin else "")
+        + (f" of {at_least([fit.min_per_bin], 'prediction')}" if fit.min_per_bin else "")
         + (f": {scores.verdict}" if scores.verdict else "")
     )
 

@@ -11,11 +11,12 @@ from matplotlib.patches import Patch
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.paper_style import COLUMN, INK, SMALL, drawable, legend
-from eyechart.reports.latex.tex_tables import latex_table
+from eyechart.reports.latex.tex_tables import lines_of_table, table_line, tex
 from eyechart.reports.series.palette import BLUE, VERMILION
 from eyechart.reports.series.report import Report
 from eyechart.reports.series.visual_change import Spread, SpreadGrid, spread_grids
 from eyechart.reports.words import corruption_title
+from eyechart.testsets.coverage import PAPER_BINS, TEXT_BINS
 
 HEIGHT = 1.25
 ROW = 0.16
@@ -36,9 +37,12 @@ def plan_visual_change(report: Report) -> Planned:
         words = suite_words(report, grid.parts[0]) if alone else ()
         shares = f"Fraction of images of {names} in each of 39 bins of visual change."
         yield Drawing(("delta_v", *words), shares, partial(draw_histograms, grid))
-        bins = f"Fraction of 39 bins of visual change with at least {grid.min_counts}"
-        images, caption = f"{bins} images of {names}.", f"{bins} images, of {names}."
-        yield Drawing(("coverage", *words), images, partial(draw_coverage, grid))
+        bars = f"Fraction of 39 bins of visual change that are covered. {grid.test_sets}"
+        yield Drawing(("coverage", *words), bars, partial(draw_coverage, grid))
+        caption = (
+            f"Fraction of bins of visual change that are covered, of {PAPER_BINS} bins as in the"
+            f" published tables and of {TEXT_BINS} as in the text of the paper. {grid.test_sets}"
+        )
         make = partial(coverage_table, grid, caption)
         yield Drawing(("coverage-table", *words), caption, make, (".tex",))
 
@@ -114,9 +118,16 @@ def draw_coverage(grid: SpreadGrid) -> Figure:
 
 
 def coverage_table(grid: SpreadGrid, caption: str) -> str:
-    """Return a LaTeX table: the fraction of 39 bins covered, by corruption and test set."""
-    rows = [
-        [corruption_title(name), *(f"{score[title].coverage.paper:.3f}" for title in grid.suites)]
-        for name, score in grid.corruptions.items()
+    """Return a LaTeX table: the fraction of 39 and 40 bins covered, by corruption and test set."""
+    rows = []
+    for name, by_suite in grid.corruptions.items():
+        coverages = [by_suite[title].coverage for title in grid.suites]
+        shares = [share for coverage in coverages for share in (coverage.paper, coverage.equal)]
+        rows.append([tex(corruption_title(name)), *(f"{share:.3f}" for share in shares)])
+    count = len(grid.suites)
+    heads = [
+        table_line(["", *(rf"\multicolumn{{2}}{{c}}{{{tex(title)}}}" for title in grid.suites)]),
+        "".join(rf"\cmidrule(lr){{{first}-{first + 1}}}" for first in range(2, 2 * count + 2, 2)),
+        table_line(["", *[f"{PAPER_BINS} bins", f"{TEXT_BINS} bins"] * count]),
     ]
-    return latex_table(caption, "l" + "r" * len(grid.suites), ["", *grid.suites], rows)
+    return lines_of_table(caption, "l" + "rr" * count, heads, rows)

@@ -26,7 +26,7 @@ from eyechart.reports.html.html_table import (
     text_columns,
 )
 from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
-from eyechart.reports.words import corruption_title, listed, space_title, suite_title
+from eyechart.reports.words import at_least, corruption_title, space_title, suite_title
 from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT
@@ -142,11 +142,8 @@ def coverage_table(report: Report) -> Table | None:
         )
         for title, by_suite in cells.items()
     )
-    # A minimum count of 0 means that every sample is used: one sample covers a bin.
-    min_per_bin = listed(
-        list(dict.fromkeys(f"{max(1, part.runs[0].config.fit.min_per_bin):g}" for part in suites))
-    )
-    caption = f"Percentage of 39 equal bins of visual change with at least {min_per_bin} images"
+    fewest = at_least([part.runs[0].fewest_in_covered for part in suites], "sample")
+    caption = f"Percentage of 39 equal bins of visual change with {fewest}"
     return Table("coverage", caption, tuple(columns), rows, True)
 
 

@@ -15,18 +15,6 @@ LAST = 0x17F
 """Last code point that LaTeX typesets without additional packages."""
 
 
-def latex_table(
-    caption: str, columns: str, head: Sequence[str], rows: Sequence[Sequence[str]]
-) -> str:
-    """Return a table of plain text cells; see `lines_of_table` for cells that are already LaTeX."""
-    return lines_of_table(
-        caption,
-        columns,
-        [table_line([tex(cell) for cell in head])],
-        [[tex(cell) for cell in r] for r in rows],
-    )
-
-
 def lines_of_table(
     caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:

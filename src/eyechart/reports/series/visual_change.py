@@ -3,13 +3,13 @@
 ImageNet-C's fixed severities are shown next to VCR's continuous ones if a report has both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.report import OfCorruption, Part, Report, pointer
-from eyechart.reports.words import corruption_words, suite_title
+from eyechart.reports.words import at_least, corruption_words, plural, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.suites.published import VCR, WITH_LEVELS
 from eyechart.testsets.coverage import CorruptionCoverage
@@ -129,11 +129,18 @@ class SpreadGrid:
     corruptions: Mapping[str, Mapping[str, Spread]]
 
     @property
-    def min_counts(self) -> str:
-        """The minimum number of samples in a covered bin, as text."""
-        # A minimum count of 0 means that every sample is used: one sample covers a bin.
-        counts = (max(1, part.runs[0].config.fit.min_per_bin) for part in self.parts)
-        return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
+    def test_sets(self) -> str:
+        """What a bin needs to be covered, and the size of the test sets, as sentences."""
+        return " ".join(self._test_set(title) for title in self.suites)
+
+    def _test_set(self, title: str) -> str:
+        spreads = [by_suite[title] for by_suite in self.corruptions.values() if title in by_suite]
+        # ImageNet-C may consist of two tests, the second with its extra corruptions.
+        runs = [part.runs[0] for part in self.parts if _title(part, len(self.parts) == 1) == title]
+        fewest = at_least([run.fewest_in_covered for run in runs], "sample")
+        samples = _range_text([spread.coverage.rows for spread in spreads], "sample")
+        images = _range_text([run.results.images.used for run in runs], "image")
+        return f"{title}: {fewest} in a covered bin, {samples} per corruption, {images}."
 
 
 def spread_grids(report: Report) -> list[SpreadGrid]:
@@ -155,6 +162,12 @@ def _grid(report: Report, parts: tuple[Part, ...]) -> SpreadGrid:
     suites = tuple(dict.fromkeys(titles.values()))
     shared = {name: by_suite for name, by_suite in spreads.items() if len(by_suite) == len(suites)}
     return SpreadGrid(parts, suites, shared)
+
+
+def _range_text(counts: Sequence[int], word: str) -> str:
+    low, high = min(counts), max(counts)
+    numbers = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{numbers} {plural(high, word)}"
 
 
 def _title(part: Part, alone: bool) -> str:

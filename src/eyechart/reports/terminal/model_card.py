@@ -17,7 +17,14 @@ from eyechart.reports.series.run_cost import energy_text, time_text
 from eyechart.reports.terminal.card_tables import by_corruption, heading, leaderboards
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
 from eyechart.reports.terminal.model_index import model_index
-from eyechart.reports.words import corruption_title, listed, short_names, suite_title
+from eyechart.reports.words import (
+    at_least,
+    corruption_title,
+    listed,
+    plural,
+    short_names,
+    suite_title,
+)
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.runs import Run
 from eyechart.scores.registry import OVERALL
@@ -116,8 +123,8 @@ def _measured(run: Run) -> Iterator[str]:
         [
             f"Images: {escape(images.source)}; {images.used} of {images.n_images} were used.",
             f"Stimulus: {_stimulus(images.stimulus)}.",
-            f"Test: {len(config.corruptions)} corruptions, {run.shown} images each, seed"
-            f" {config.seed}.",
+            f"Test: {len(config.corruptions)} {plural(len(config.corruptions), 'corruption')},"
+            f" {run.shown} {plural(run.shown, 'sample')} each, seed {config.seed}.",
             f"Curves: {fit.estimator} estimator, {fit.bins} bins of Δv{_minimum(fit.min_per_bin)};"
             f" {fit.n_bootstrap} bootstrap replicates.",
             f"Humans: {'; '.join(humans) or 'no comparison'}.",
@@ -197,4 +204,4 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
 
 
 def _minimum(min_per_bin: float) -> str:
-    return f" with at least {min_per_bin:g} images each" if min_per_bin else ""
+    return f" with {at_least([min_per_bin], 'sample')} each" if min_per_bin else ""
