@@ -393,9 +393,6 @@ def test_whoever_cannot_take_part_is_told_why(browser, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there: make browser gets it")
 def test_pages_keep_nobody_out(browser, tmp_path):
-    class Seen:
-        pass
-
     with place(tmp_path) as here, new_page(browser, here) as page:
         page.goto(here.address())
         looked, found = set(), []
@@ -404,9 +401,7 @@ def test_pages_keep_nobody_out(browser, tmp_path):
             if seen["screen"] in ("", "trial") or seen["screen"] in looked:
                 return False
             looked.add(seen["screen"])
-            opened = Seen()
-            opened.page = page
-            found.extend(f"{seen['screen']}: {each}" for each in violations(opened))
+            found.extend(f"{seen['screen']}: {each}" for each in violations(page))
             return False
 
         assert here.go(page, meddle=look) == "debrief"

@@ -184,10 +184,10 @@ def test_every_page_can_be_used_by_all_and_nothing_is_fetched_from_elsewhere(
         page = person.page
         before = page.evaluate("() => Object.keys(window)")
         person.sees("consent")
-        found = violations(person.opened) if AXE.exists() else []
+        found = violations(person.opened.page) if AXE.exists() else []
         person.does("agree")
         person.sees("instructions")
-        found += violations(person.opened) if AXE.exists() else []
+        found += violations(person.opened.page) if AXE.exists() else []
         assert page.locator(".sample .choice").count() == 16
         drawn = page.eval_on_selector_all(
             ".sample .choice svg", "all => all.map(each => each.getBBox().width)"
@@ -196,10 +196,10 @@ def test_every_page_can_be_used_by_all_and_nothing_is_fetched_from_elsewhere(
         assert page.evaluate("() => document.documentElement.scrollHeight <= innerHeight")
         person.does("start")
         person.sees("break")
-        found += violations(person.opened) if AXE.exists() else []
+        found += violations(person.opened.page) if AXE.exists() else []
         person.does("continue")
         person.sees("debrief")
-        found += violations(person.opened) if AXE.exists() else []
+        found += violations(person.opened.page) if AXE.exists() else []
         assert found == []
         assert person.opened.problems == []
         host = address.split("/s/")[0]

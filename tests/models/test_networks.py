@@ -201,7 +201,7 @@ def test_what_is_no_network_is_rejected_in_one_sentence(name, words):
 def test_a_zoo_that_is_not_installed_is_named(zoo, monkeypatch):
     for name in (zoo, f"{zoo}.models"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UsageError, match=rf"eyechart\[{zoo}\]"):
+    with pytest.raises(UsageError, match=rf"\.\[{zoo}\]"):
         build_network(f"{zoo}:resnet18", 3)
 
 

@@ -12,7 +12,7 @@ from eyechart.results.runs import read_run
 from eyechart.testsets.plan import MOVED, SINGLE, Plan
 from eyechart.visual_change import registry
 from eyechart.visual_change.registry import RULERS
-from report_runs import SHARP, evaluate, save_hues
+from report_runs import AT_LEVELS, SHARP, evaluate, save_hues
 
 ROTATE, MIRROR = "geometry/rotate", "geometry/mirror"
 SETTINGS = (
@@ -68,7 +68,9 @@ def measured(folder):
         patch.setattr(RULERS, "_items", {**RULERS._items, "histograms": Histograms()})
         patch.setattr(registry, "MEASURE_GEOMETRY", ("histograms",))
         options = (*SETTINGS, "--ruler", "histograms")
-        return evaluate(folder, folder.with_name("measured"), *options, models=(SHARP,))
+        return evaluate(
+            folder, folder.with_name("measured"), *options, models=(SHARP,), small=AT_LEVELS
+        )
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,9 @@ def by_vif(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RULERS, "_items", {**RULERS._items, "histograms": Histograms()})
         patch.setattr(registry, "MEASURE_GEOMETRY", ("histograms",))
-        return evaluate(folder, folder.with_name("vif"), *SETTINGS, models=(SHARP,))
+        return evaluate(
+            folder, folder.with_name("vif"), *SETTINGS, models=(SHARP,), small=AT_LEVELS
+        )
 
 
 def test_a_rotation_has_an_area_over_the_range_that_it_reaches(measured):

@@ -366,7 +366,7 @@ def test_the_page_fits_and_can_be_used_by_everyone(browser, path, width):
             if AXE.is_file():
                 # all but contrast is the same in both
                 rules = ["color-contrast"] if scheme == "dark" else []
-                assert violations(found, *rules) == []
+                assert violations(found.page, *rules) == []
     if not AXE.is_file():
         pytest.skip("no axe-core: tests/support/browser_setup.sh gets it where there is npm")
 

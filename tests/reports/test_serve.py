@@ -394,7 +394,7 @@ def test_outputs_that_a_card_names_in_another_order_are_called_and_judged_so(tmp
     card = tmp_path / "card.yaml"
     # the model's first output is what is blue, and the card calls it red
     card.write_text(f"model: {COLORS}\nclass_names: [red, grey, green, blue]\n")
-    evaluate(photos, tmp_path / "run", "--n", 40, *SMALL, models=(card,))
+    evaluate(photos, tmp_path / "run", "--n", 40, *SMALL, "--accept-labels", models=(card,))
     recorded = pq.read_table(tmp_path / "run" / "predictions" / "vcr-gaussian_noise.parquet")
     names = ("red", "grey", "green", "blue")
     with serving(tmp_path / "run") as client:

@@ -52,6 +52,6 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_page(site):
                 with opened(browser, path, width, color_scheme=scheme) as found:
                     assert found.page.evaluate("document.scrollingElement.scrollWidth") <= width
                     if AXE.is_file():
-                        assert violations(found) == []
+                        assert violations(found.page) == []
     if not AXE.is_file():
         pytest.skip("no axe-core: tests/support/browser_setup.sh gets it where there is npm")

@@ -100,15 +100,15 @@ def _reject(found: Opened, dialog: Any) -> None:
     dialog.dismiss()
 
 
-def violations(opened: Opened, *rules: str) -> list[str]:
+def violations(page: Any, *rules: str) -> list[str]:
     """Return what axe-core finds that keeps some people from using the page as it is shown.
 
     By all of its rules, unless some are named; what it calls serious or critical.
     """
     # the driver puts it there, so that the page's own policy needs no hole
-    opened.page.evaluate(AXE.read_text(encoding="utf-8"))
+    page.evaluate(AXE.read_text(encoding="utf-8"))
     asked = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
-    found = opened.page.evaluate("asked => axe.run(asked)", asked)
+    found = page.evaluate("asked => axe.run(asked)", asked)
     return [
         f"{each['id']} ({each['impact']}): {each['help']}: {node['target']}"
         for each in found["violations"]

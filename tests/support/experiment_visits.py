@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from time import monotonic
 from typing import Any
 
-from browser import AXE, SCREENSHOTS, Opened, violations
+from browser import AXE, SCREENSHOTS, violations
 from eyechart.experiment.languages import read_texts
 from eyechart.experiment.simulate.browser_robots import LOOK
 
@@ -85,7 +85,7 @@ class Look:
             # a frame has none of its own
             getattr(self.page, "page", self.page).screenshot(path=path, full_page=True)
         if AXE.exists():
-            self.found += [(screen, each) for each in violations(Opened(self.page))]
+            self.found += [(screen, each) for each in violations(self.page)]
 
 
 class Walk:

@@ -183,21 +183,21 @@ def test_the_terminal_shows_the_same_with_marks_and_notes(retrained):
         assert f"{name}\n" in said
 
 
-def copy_for(out: Path, folder: Path, model: str) -> Path:
-    """The table of the same retraining, of another model and without the note on few images."""
+def copy_with_note(out: Path, folder: Path, model: str) -> Path:
+    """The table of the same retraining, of another model and with a note on few images."""
     text = (out / "retraining.csv").read_text("utf-8")
     folder.mkdir()
     rows = list(csv.reader(text.splitlines()))
     assert rows[0][0] == "before"
-    assert rows[0][-1] == "note" and rows[1][-1]
-    rows = [rows[0], *([model, *row[1:-1], ""] for row in rows[1:])]
+    assert rows[0][-1] == "note" and rows[1][-1] == ""
+    rows = [rows[0], *([model, *row[1:-1], "insufficient data"] for row in rows[1:])]
     with (folder / "retraining.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
     return folder
 
 
 def test_retrainings_of_several_models_make_one_latex_table(retrained, run, tmp_path):
-    other = copy_for(retrained[0], tmp_path / "other", "model_2")
+    other = copy_with_note(retrained[0], tmp_path / "other", "model_2")
     out = tmp_path / "table.tex"
     result = run("train", "table", retrained[0], other, "--latex", out)
     assert result.status == 0, result.err
@@ -205,14 +205,14 @@ def test_retrainings_of_several_models_make_one_latex_table(retrained, run, tmp_
     body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
     assert len(body) == 2 and body[1].startswith(r"model\_2 & Gaussian noise & ")
     row = changes(retrained[0])
-    found = body[1].removesuffix(r" \\").split(" & ")[2:]
+    found = body[0].removesuffix(r" \\").split(" & ")[2:]
     scores = [row[NOISE, name] for name in ("r_a", "r_p")]
     before = [f"{float(own['before_value']):.3f}" for own in scores]
     # significantly better, which an earlier test shows without this table
     after = [rf"\textbf{{{float(own['after_value']):.3f}}}" for own in scores]
     assert found == [*before, *after]
     # too few images for a claim: nothing is bold
-    assert "textbf" not in body[0]
+    assert "textbf" not in body[1]
     assert all(value in result.out for value in before)
     assert run("train", "table", other, "--latex", out).status == 0
 

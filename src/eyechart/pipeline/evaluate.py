@@ -389,7 +389,7 @@ def _plan_lines(
     """Return the plan in words: what is computed, what CE is computed against, and the preset."""
     if run_plan is None:
         # A given test set, or corrupted images in files.
-        lines = [f"{choice.title}."] if choice.title else []
+        lines = [f"Plan: {choice.title}."] if choice.title else []
     else:
         lines = run_plan.sentences(choice.title)
     if settings.preset is not None:

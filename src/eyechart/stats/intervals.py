@@ -255,8 +255,7 @@ def weighted_mean_cdf(
     shapes = shapes[shapes > 0]
     if len(gaps) == 2 and gaps[0] < 0 < gaps[1]:
         # The weight of the higher of two values follows a beta distribution.
-        of_higher: float = betainc(shapes[1], shapes[0], -gaps[0] / (gaps[1] - gaps[0]))
-        return of_higher
+        return float(betainc(shapes[1], shapes[0], -gaps[0] / (gaps[1] - gaps[0])))
     # The mean is at most `limit` where Σ gap × weight is at most 0, for gamma-distributed weights.
     spread = sqrt(float((shapes * gaps**2).sum()))
     distance = float((shapes * gaps).sum())
@@ -267,8 +266,7 @@ def weighted_mean_cdf(
     angles = np.arctan(steps) @ shapes
     sizes = np.exp(-0.5 * (np.log1p(steps**2) @ shapes))
     integral = float((np.sin(angles) * sizes).sum()) * (LOG_NODES[1] - LOG_NODES[0])
-    probability: float = np.clip(0.5 - integral / pi, 0, 1)
-    return probability
+    return float(np.clip(0.5 - integral / pi, 0, 1))
 
 
 def sum_interval(terms: Iterable[tuple[float, float, Interval]]) -> Interval:

@@ -8,7 +8,6 @@ from typing import Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
-from eyechart.experiment.design.collection import Collection
 from eyechart.experiment.recruiters import DEFAULT_FEE, platform_fees
 from eyechart.experiment.study_config import StudyConfig
 
@@ -164,7 +163,7 @@ def plan_budget(
     loads: Mapping[str, int],
     prices: Prices,
     minutes: int | None = None,
-    collection: Collection | None = None,
+    participants: int | None = None,
 ) -> Budget:
     """Return the budget of a study.
 
@@ -174,7 +173,7 @@ def plan_budget(
         loads: Number of responses wanted per source image.
         prices: Pay, fee and expected fraction of excluded participants.
         minutes: Paid minutes per participant; None to pay for the estimated duration.
-        collection: How the responses are collected; without it, everybody is assumed to get all
+        participants: Number of participants to recruit; None to assume that everybody gets all
             main trials.
     """
     prices.check()
@@ -183,10 +182,9 @@ def plan_budget(
     by_source = max(loads.values(), default=0)
     seconds = participant_seconds(config)
     paid = math.ceil(seconds / 60) if minutes is None else minutes
-    # 1e-9: floating-point error must not round an exact quotient up to one more participant.
-    participants = math.ceil(max(by_trials, by_source) / (1 - prices.excluded) - 1e-9)
-    if collection is not None:
-        participants = collection.n_participants
+    if participants is None:
+        # 1e-9: floating-point error must not round an exact quotient up to one more participant.
+        participants = math.ceil(max(by_trials, by_source) / (1 - prices.excluded) - 1e-9)
     return Budget(
         responses,
         by_trials,

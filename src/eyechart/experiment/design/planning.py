@@ -68,7 +68,7 @@ def plan_study(
     loads = source_loads(stimuli)
     settings, collection = _admission(settings, stimuli, prices, request.seed)
     budget = plan_budget(
-        settings.config, responses, loads, prices, settings.minutes, collection=collection
+        settings.config, responses, loads, prices, settings.minutes, collection.n_participants
     )
     order = StudyOrder(
         request.folder,
