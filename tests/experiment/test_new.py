@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import sqlite3
 import stat
 import struct
@@ -25,6 +26,7 @@ from eyechart.experiment.design import stimulus_files, study_build
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.experiment.study_config import config_from, read_config
 from eyechart.labels.categories import CATEGORIES
+from eyechart.testsets.testset import read_testset
 from study_inputs import SIDE, SMALL, TWO, draw_testset, save_real_images
 
 
@@ -160,6 +162,38 @@ def test_the_plan_is_printed_and_kept_and_agrees_with_the_database(make, tmp_pat
         "select truth, count(*) from stimulus where role = 'main' group by truth",
     ):
         assert f"{category} {count}" in plan
+
+
+def test_the_preregistration_names_images_and_test_set(make, run, manifest, tmp_path):
+    assert make().status == 0
+    assert run("experiment", "preregister", tmp_path / "study").status == 0
+    text = (tmp_path / "study" / "preregistration.md").read_text(encoding="utf-8")
+    shown = sorted(
+        {(row[9], row[13]) for row in rows_in(tmp_path / "study" / "responses.sqlite", SHOWN)}
+    )
+    listed = "".join(f"{digest} {name}\n" for digest, name in shown)
+    digest = hashlib.sha256(listed.encode()).hexdigest()
+    assert f"Images: `images`, 64 files; SHA-256 of their digests and names: `{digest}`." in text
+    plan = read_testset(manifest).plan
+    assert f"Test set: `t.parquet` (digest `{read_testset(manifest).digest}`), {plan.n}" in text
+    assert f"of {plan.suite}, sampling {plan.sampling}, seed {plan.seed}." in text
+    assert "eyechart evaluate MODEL --images images --labels entry16 --humans study" in text
+    assert str(tmp_path) not in text
+
+
+def test_a_restored_study_is_the_same_to_the_command_that_made_it(make, run, tmp_path):
+    assert make().status == 0
+    study, backups = tmp_path / "study", tmp_path / "backups"
+    assert run("experiment", "backup", study, "--out", backups).status == 0
+    before = {path.relative_to(study) for path in study.rglob("*") if path.name[0] != "."}
+    shutil.rmtree(study)
+    (backup,) = backups.glob("study-*")
+    assert run("experiment", "restore", backup).status == 0
+    assert {path.relative_to(study) for path in study.rglob("*") if path.name[0] != "."} == before
+    assert_rejected(make(), "is already a study")
+    lost = next((study / "stimuli").iterdir())
+    lost.unlink()
+    assert "are valid" in make().out and lost.exists()
 
 
 def test_participants_are_told_how_long_it_takes(make, tmp_path):

@@ -5,6 +5,7 @@ import hashlib
 import pytest
 from sqlalchemy import update
 
+from commands import assert_rejected
 from experiment_studies import Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
 from eyechart.experiment.export.preregistration import FILE, preregister, read_hash
@@ -36,9 +37,14 @@ def test_the_plan_is_written_once_and_every_export_repeats_its_hash(tmp_path, ru
     with in_process(folder) as client:
         visitor = Visitor(client).begin()
         visitor.response(visitor.next()["trial"]["id"])
-    # with data it stays as it was
-    assert preregister(folder) == (folder.path / FILE, digest, 1)
-    assert "already has 1 responses" in run("experiment", "preregister", folder.path).out
+    # with data it stays as it was, and says how many responses there were then
+    assert preregister(folder) == (folder.path / FILE, digest, 0)
+    assert "responses" not in run("experiment", "preregister", folder.path).out
+    # written only now, it says so
+    (folder.path / FILE).rename(folder.path / "first.md")
+    late = run("experiment", "preregister", folder.path)
+    assert "1 responses had been collected when it was written" in late.out
+    (folder.path / "first.md").rename(folder.path / FILE)
     done = run("experiment", "export", folder.path)
     assert f"Pre-registration: SHA-256 {digest}" in done.out
     written = (folder.path / "export" / "rules.txt").read_text(encoding="utf-8")
@@ -54,6 +60,28 @@ def test_the_same_study_has_the_same_hash_and_another_stimulus_changes_it(tmp_pa
         db.execute(update(StimulusImageRow).where(StimulusImageRow.id == 1).values(sha256="0" * 64))
     (folder.path / FILE).unlink()
     assert preregister(folder)[1] != digest
+
+
+def test_the_plan_states_the_hypotheses(tmp_path, run):
+    folder = make_study(tmp_path / "study")
+    file = tmp_path / "hypotheses.md"
+    file.write_text(" \n")
+    empty = run("experiment", "preregister", folder.path, "--hypotheses", file)
+    assert_rejected(empty, f"{file} is empty: state what the study tests")
+    assert not (folder.path / FILE).exists()
+    file.write_text("H1: R_a of humans exceeds that of every model.\n")
+    stated = ("experiment", "preregister", folder.path, "--hypotheses", file)
+    assert run(*stated).status == 0
+    text = (folder.path / FILE).read_text(encoding="utf-8")
+    assert "## Hypotheses\n\nH1: R_a of humans exceeds that of every model.\n\n## Design" in text
+    assert run(*stated).status == run("experiment", "preregister", folder.path).status == 0
+    file.write_text("H1: R_a of humans equals that of the best model.")
+    assert_rejected(run(*stated), "is written once and has other hypotheses")
+    assert (folder.path / FILE).read_text(encoding="utf-8") == text
+    (folder.path / FILE).unlink()
+    assert run("experiment", "preregister", folder.path).status == 0
+    text = (folder.path / FILE).read_text(encoding="utf-8")
+    assert "## Hypotheses\n\nNone are stated: the analysis is exploratory." in text
 
 
 @pytest.mark.parametrize("old, new", [("| trials | 8 |", "| trials | 9 |"), ("`\n", "` \n")])

@@ -1,21 +1,39 @@
 """`eyechart experiment preregister`: write the plan of a study before there are data."""
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
 from eyechart.cli.shared.help import examples
 
 
 @examples(
     "eyechart experiment preregister study",
-    "eyechart experiment preregister runs/study",
+    "eyechart experiment preregister study --hypotheses hypotheses.md",
 )
-def preregister(study: StudyPath) -> None:
+def preregister(
+    study: StudyPath,
+    hypotheses: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Text with the hypotheses; exploratory if it is omitted."
+        ),
+    ] = None,
+) -> None:
     """Write a study's plan for pre-registration, with a hash that exports repeat."""
     need_experiment()
+    from eyechart.experiment.design.study_settings import read_prose
     from eyechart.experiment.export.preregistration import preregister as write
     from eyechart.experiment.storage.experiment_folder import open_study
 
-    path, digest, n_responses = write(open_study(study))
+    text = None if hypotheses is None else read_prose(hypotheses, "state what the study tests")
+    path, digest, n_responses = write(open_study(study), text)
     print(f"{path}: SHA-256 {digest}")
     if n_responses:
-        print(f"  The study already has {n_responses:,} responses: readers will want to know why.")
+        print(
+            f"  {n_responses:,} responses had been collected when it was written: readers will"
+            " want to know why."
+        )
     print("  Publish it, such as on osf.io, before the first participant; do not edit it.")

@@ -24,6 +24,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.storage.locks import lock_file
+from eyechart.experiment.design.stimulus_files import RENDERED
+from eyechart.experiment.design.study_build import RECORD
 from eyechart.experiment.export.preregistration import FILE as PREREGISTRATION
 from eyechart.experiment.payments.ledger import FILE as LEDGER
 from eyechart.experiment.storage.database_tables import Base
@@ -57,7 +59,7 @@ Digests = Mapping[str, tuple[int, str]]
 
 
 FILES = (
-    CONFIG, SECRET, PLAN, ROBOTS, PREREGISTRATION, LEDGER,
+    CONFIG, SECRET, PLAN, ROBOTS, PREREGISTRATION, LEDGER, RECORD, RENDERED,
 )  # fmt: skip
 """Files of a study's folder that a backup contains if they exist."""
 

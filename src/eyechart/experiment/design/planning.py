@@ -16,7 +16,7 @@ from eyechart.experiment.design.stimulus_design import (
     design_categories,
     source_loads,
 )
-from eyechart.experiment.design.study_build import StudyOrder
+from eyechart.experiment.design.study_build import StudyOrder, StudyOrigin
 from eyechart.experiment.design.study_request import PER_PAIR, StudyRequest
 from eyechart.experiment.design.study_samples import StudySample, group_by_source, read_rows
 from eyechart.experiment.design.study_settings import StudySettings
@@ -80,9 +80,23 @@ def plan_study(
         {"catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair},
         None if request.database is None else full_url(request.database),
         None if request.secret is None else read_secret(request.secret),
+        _origin(testset, request),
     )
     left_out = sum(row.delta_v is None for row in rows if not row.is_clean)
     return StudyPlan(order, collection, budget, prices, left_out)
+
+
+def _origin(testset: TestSet, request: StudyRequest) -> StudyOrigin:
+    plan = testset.plan
+    # Names alone: the folders of a machine are nobody else's business.
+    return StudyOrigin(
+        testset=request.testset.resolve().name,
+        images="demo images" if request.images is None else request.images.resolve().name,
+        suite=plan.suite,
+        sampling=str(plan.sampling),
+        n=plan.n,
+        seed=plan.seed,
+    )
 
 
 def _admission(

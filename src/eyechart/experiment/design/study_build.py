@@ -46,11 +46,26 @@ class StudyIdentity(Record):
     secret: str | None
 
 
+class StudyOrigin(Record):
+    """Where the stimuli of a study come from, for its readers: names of files, without folders."""
+
+    testset: str
+    images: str
+    suite: str
+    sampling: str
+    n: int
+    seed: int
+
+
 class BuildRecord(Record):
-    """Content of the file that is written to a study's folder when the build begins."""
+    """Content of the file that is written to a study's folder when the build begins.
+
+    `origin` is None in studies of earlier versions; resuming does not depend on it.
+    """
 
     began: datetime
     settings: StudyIdentity
+    origin: StudyOrigin | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +77,7 @@ class StudyOrder:
         design: Other values on which the choice of stimuli depends.
         database: The URL of the database, or None for an SQLite file in the folder.
         secret: The secret of an earlier study in the same database.
+        origin: Where the stimuli come from.
     """
 
     folder: Path
@@ -72,6 +88,7 @@ class StudyOrder:
     design: Mapping[str, JsonValue]
     database: str | None = None
     secret: bytes | None = None
+    origin: StudyOrigin | None = None
 
     @property
     def rows(self) -> set[int]:
@@ -223,7 +240,8 @@ def _begin(begun: PreparedStudy) -> None:
     where = begun.order.folder
     # The record first: without it, the other files would count as those of another program.
     if not (where / RECORD).exists():
-        record = BuildRecord(began=begun.created_at, settings=begun.order.identity())
+        order = begun.order
+        record = BuildRecord(began=begun.created_at, settings=order.identity(), origin=order.origin)
         with atomic_file(where / RECORD) as temporary:
             temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
     if not (where / study_files.SECRET).exists():

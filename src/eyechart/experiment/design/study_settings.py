@@ -41,7 +41,9 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
     file = request.settings_file
     chosen = {**({} if file is None else _read_settings(file)), **options}
     if request.consent_file is not None:
-        chosen["consent"] = _read_consent(request.consent_file)
+        chosen["consent"] = read_prose(
+            request.consent_file, "participants must be told what they agree to"
+        )
     kind = str(chosen.get("kind", KINDS[0]))
     if kind not in KINDS:
         raise unknown_name("kind of experiment", kind, KINDS)
@@ -110,7 +112,8 @@ def _read_settings(path: Path) -> dict[str, object]:
     return content
 
 
-def _read_consent(path: Path) -> str:
+def read_prose(path: Path, why: str) -> str:
+    """Return the text in a file; `why` is the reason for which it must not be empty."""
     try:
         text = regular_file(path).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -120,5 +123,5 @@ def _read_consent(path: Path) -> str:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not text:
-        raise UsageError(f"{path} is empty: participants must be told what they agree to.")
+        raise UsageError(f"{path} is empty: {why}.")
     return text

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from eyechart.core.storage.files import atomic_file
 from eyechart.core.version import __version__
 from eyechart.curves.curve_settings import BINS, N_BOOTSTRAP
 from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR
-from eyechart.experiment.design.study_build import RECORD, read_record
+from eyechart.experiment.design.study_build import RECORD, BuildRecord, StudyOrigin, read_record
 from eyechart.experiment.quality.judging import find_rules
 from eyechart.experiment.storage.database_tables import (
     ResponseRow,
     SessionRow,
+    SourceImageRow,
     StimulusImageRow,
     StimulusRow,
     TrialRow,
@@ -34,30 +36,41 @@ from eyechart.experiment.study_config import StudyConfig
 from eyechart.stats.intervals import CONFIDENCE
 
 FILE = "preregistration.md"
+WRITTEN = re.compile(r"Responses collected when this plan was written: ([0-9,]+)\.")
 HASH = re.compile(r"\nSHA-256 of the text above: `([0-9a-f]{64})`\n\Z")
 HIDDEN = ("consent", "title", "name")
 """Settings that are not listed in the table, because they are printed elsewhere in the plan."""
 
 
-def preregister(folder: StudyFolder) -> tuple[Path, str, int]:
+def preregister(folder: StudyFolder, hypotheses: str | None = None) -> tuple[Path, str, int]:
     """Write the plan of a study into its folder, unless it already exists.
 
+    Args:
+        folder: The study.
+        hypotheses: What the study tests, as Markdown; None if its analysis is exploratory.
+
     Returns:
-        The file, its hash, and the number of responses that had been collected.
+        The file, its hash, and the number of responses that had been collected when it was written.
 
     Raises:
-        UsageError: If the file was edited.
+        UsageError: If the file was edited, or has other hypotheses.
     """
     path = folder.path / FILE
-    with connect_study(folder) as study:
-        n_responses = _n_responses(study)
-        if not path.exists():
-            text = plan_document(study, n_responses)
-            with atomic_file(path) as temporary:
-                temporary.write_text(f"{text}{_hash_line(text)}", encoding="utf-8")
+    if not path.exists():
+        with connect_study(folder) as study:
+            text = plan_document(study, _n_responses(study), hypotheses)
+        with atomic_file(path) as temporary:
+            temporary.write_text(f"{text}{_hash_line(text)}", encoding="utf-8")
     digest = read_hash(folder)
-    assert digest is not None
-    return path, digest, n_responses
+    text = path.read_text(encoding="utf-8")
+    if hypotheses is not None and _hypotheses(hypotheses) not in text:
+        raise UsageError(
+            f"{path} is written once and has other hypotheses: omit --hypotheses, or delete the"
+            " file to give up the pre-registration."
+        )
+    written = WRITTEN.search(text)
+    assert digest is not None and written is not None
+    return path, digest, int(written[1].replace(",", ""))
 
 
 def read_hash(folder: StudyFolder) -> str | None:
@@ -84,25 +97,27 @@ def read_hash(folder: StudyFolder) -> str | None:
     return stated[1]
 
 
-def plan_document(study: OpenStudy, n_responses: int) -> str:
+def plan_document(study: OpenStudy, n_responses: int, hypotheses: str | None = None) -> str:
     """Return the plan as Markdown, without its hash; the same study gives the same text."""
     config, folder = study.config, study.folder
     record = read_record(folder.path / RECORD)
+    origin = None if record is None else record.origin
     with study.database.reading() as db:
-        stimuli = _stimuli(db, study.id)
+        stimuli, images = _stimuli(db, study.id), _images(db, study.id)
     plan = folder.path / PLAN
     parts = [
         f"# Pre-registration of the study {config.name}",
         f"Title: *{config.title}* Created: {study.row.created_at:%Y-%m-%d %H:%M} UTC, with eyechart"
         f" {__version__}. Responses collected when this plan was written: {n_responses:,}.",
+        _hypotheses(hypotheses),
         "## Design",
         _settings(config),
         "Participants agree to this text:",
         "\n".join(f"> {line}".rstrip() for line in config.consent.splitlines()),
         "## Stimuli",
         stimuli,
-        f"Test set: `{'unknown' if record is None else record.settings.testset}`. Settings:"
-        f" `{config.digest}`.",
+        f"Images: {'' if origin is None else f'`{origin.images}`, '}{images}.",
+        f"Test set: {_testset(record)}. Settings: `{config.digest}`.",
         "## Sample size",
         f"```\n{plan.read_text(encoding='utf-8').strip()}\n```"
         if plan.is_file()
@@ -111,12 +126,28 @@ def plan_document(study: OpenStudy, n_responses: int) -> str:
         f"Quality rules of version {config.rules}, written before the data:",
         f"```\n{find_rules(config.rules).text.strip()}\n```",
         "## Analysis",
-        _analysis(config),
+        _analysis(config, origin),
         "## Seeds",
         f"Choice and order of stimuli: {'unknown' if record is None else record.settings.seed}."
         " Bootstrap: 0.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _hypotheses(text: str | None) -> str:
+    return f"## Hypotheses\n\n{text or 'None are stated: the analysis is exploratory.'}"
+
+
+def _testset(record: BuildRecord | None) -> str:
+    if record is None:
+        return "unknown"
+    digest, origin = f"`{record.settings.testset}`", record.origin
+    if origin is None:
+        return digest
+    return (
+        f"`{origin.testset}` (digest {digest}), {origin.n:,} samples for each corruption of"
+        f" {origin.suite}, sampling {origin.sampling}, seed {origin.seed}"
+    )
 
 
 def _settings(config: StudyConfig) -> str:
@@ -128,8 +159,9 @@ def _settings(config: StudyConfig) -> str:
     return "\n".join(["| setting | value |", "|---|---|", *rows])
 
 
-def _analysis(config: StudyConfig) -> str:
+def _analysis(config: StudyConfig, origin: StudyOrigin | None) -> str:
     name = config.name
+    images = "IMAGES" if origin is None else shlex.quote(origin.images)
     commands = [f"eyechart experiment export {name} --rules {config.rules}"]
     if config.kind == "same-different":
         commands.append(f"eyechart humans similar {name}")
@@ -138,7 +170,9 @@ def _analysis(config: StudyConfig) -> str:
             f" {CONFIDENCE:.0%} interval of the accuracy."
         )
     else:
-        commands.append(f"eyechart evaluate MODEL --humans {name} --labels entry16")
+        commands.append(
+            f"eyechart evaluate MODEL --images {images} --labels entry16 --humans {name}"
+        )
         how = (
             f"Human curves: estimator {DEFAULT_ESTIMATOR}, at most {BINS} bins,"
             f" {CONFIDENCE:.0%} intervals from {N_BOOTSTRAP:,} bootstrap replicates over images."
@@ -173,6 +207,22 @@ def _stimuli(db: Db, study_id: int) -> str:
     head = ["| role | corruption | images | responses each |", "|---|---|---|---|"]
     text = "\n".join([*head, *rows])
     return f"{text}\n\nSHA-256 of roles and pixels: `{digest.hexdigest()}`."
+
+
+def _images(db: Db, study_id: int) -> str:
+    """Return how many source images the stimuli show, and a digest of their names and files."""
+    shown = (
+        select(StimulusImageRow.source_id)
+        .join(StimulusRow, StimulusRow.id == StimulusImageRow.stimulus_id)
+        .where(StimulusRow.study_id == study_id)
+    )
+    images = db.scalars(
+        select(SourceImageRow).where(SourceImageRow.id.in_(shown)).order_by(SourceImageRow.digest)
+    ).all()
+    digest = hashlib.sha256()
+    for image in images:
+        digest.update(f"{image.digest} {image.name}\n".encode())
+    return f"{len(images):,} files; SHA-256 of their digests and names: `{digest.hexdigest()}`"
 
 
 def _n_responses(study: OpenStudy) -> int:
