@@ -260,6 +260,56 @@ def test_a_study_of_pairs_is_made_without_labels(make, run, tmp_path):
     assert {row[12] for row in shown} == {""}
 
 
+def test_images_of_qualification_and_catch_trials_can_be_chosen(make, images, tmp_path):
+    drawn = make()
+    assert "images of qualification and catch trials are drawn at random" in drawn.out
+    easy = tmp_path / "easy"
+    for label in CATEGORIES[:6]:
+        (easy / label).mkdir(parents=True)
+        shutil.copy(images / label / "1.png", easy / label / "again.png")
+    named = [f"{label}/2.png" for label in CATEGORIES[:4]]
+    listed = images.parent / "catch.csv"
+    listed.write_text("\n".join(["path", *(f"images/{name}" for name in named)]) + "\n")
+    chosen = ("--qualification-images", easy, "--catch-images", listed)
+    result = make(*chosen, name="chosen")
+    assert result.status == 0 and "drawn at random" not in result.out, result.err
+    shown = rows_in(tmp_path / "chosen" / "responses.sqlite", SHOWN)
+    names = {
+        role: {row[13] for row in shown if row[0] == role} for role in ("qualification", "catch")
+    }
+    expected = {f"{label}/1.png" for label in CATEGORIES[:6]}
+    assert names == {"qualification": expected, "catch": set(named)}
+    reserved = expected | set(named)
+    assert not reserved & {row[13] for row in shown if row[0] in ("main", "practice")}
+    # the same command repairs the study, another one does not
+    lost = next((tmp_path / "chosen" / "stimuli").iterdir())
+    lost.unlink()
+    assert_rejected(make("--catch-images", listed, name="chosen"), "is already a study")
+    assert make(*chosen, name="chosen").status == 0 and lost.exists()
+
+
+def test_chosen_images_that_do_not_fit_are_rejected(make, images, tmp_path):
+    few = tmp_path / "few"
+    few.mkdir()
+    shutil.copy(images / "cat" / "1.png", few / "cat.png")
+    assert_rejected(make("--catch-images", few), "must have at least the 3 images", "got 1")
+    easy = tmp_path / "easy"
+    shutil.copytree(images / "dog", easy)
+    shutil.copytree(images / "cat", easy, dirs_exist_ok=True, copy_function=copy_beside)
+    both = ("--qualification-images", easy, "--catch-images", easy)
+    assert_rejected(make(*both), "nobody sees an image twice")
+    assert_rejected(make("--catch-images", easy, "--catch-pool", 9), "omit --catch-pool")
+    pairs = ("--kind", "same-different", "--catch-images", easy)
+    assert_rejected(make(*pairs, small=()), "apply to --kind categorise only")
+    Image.new("RGB", (SIDE, SIDE), (1, 2, 3)).save(easy / "other.png")
+    assert_rejected(make("--catch-images", easy), "other.png is not one of the test set's images")
+    assert not (tmp_path / "study").exists()
+
+
+def copy_beside(source, target):
+    return shutil.copy(source, f"{target}.cat.png")
+
+
 def test_a_category_that_is_missing_is_told(make, tmp_path):
     few = save_real_images(tmp_path / "few", 6, CATEGORIES[:14])
     testset = draw_testset(few, tmp_path / "t.parquet")

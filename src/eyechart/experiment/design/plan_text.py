@@ -33,17 +33,24 @@ def plan_text(
     *,
     prices: Prices,
     left_out: int = 0,
+    drawn: Sequence[str] = (),
 ) -> str:
     """Return the plan as several lines of text.
 
     `side` is the width and height of the images in px; `left_out` is the number of corrupted images
-    whose Δv cannot be measured.
+    whose Δv cannot be measured; `drawn` are the roles whose images were drawn at random.
     """
     lines = [f"Study {config.name}: {config.title} ({config.kind}, {side} px)"]
     lines += _what_is_shown(stimuli)
     lines += _pairs(stimuli) if config.kind == "same-different" else _categories(stimuli)
     lines += _corruptions(stimuli)
     advice = notes(config, stimuli)
+    if drawn and config.kind == "categorise":
+        options = " and ".join(f"--{role}-images" for role in drawn)
+        advice.append(
+            f"images of {' and '.join(drawn)} trials are drawn at random, and an attentive"
+            f" participant may not recognize all of them: choose easy ones with {options}."
+        )
     if left_out:
         advice.append(
             f"{left_out} corrupted images are left out, because their Δv cannot be measured."

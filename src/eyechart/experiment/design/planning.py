@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import JsonValue
+
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
@@ -11,14 +13,22 @@ from eyechart.experiment.design.collection import Collection, Losses, plan_colle
 from eyechart.experiment.design.pair_design import Question, design_pairs, questions_of
 from eyechart.experiment.design.plan_text import plan_text
 from eyechart.experiment.design.stimulus_design import (
+    CATCH,
     MAIN,
+    QUALIFICATION,
+    Chosen,
     PlannedStimulus,
     design_categories,
     source_loads,
 )
 from eyechart.experiment.design.study_build import StudyOrder, StudyOrigin
 from eyechart.experiment.design.study_request import PER_PAIR, StudyRequest
-from eyechart.experiment.design.study_samples import StudySample, group_by_source, read_rows
+from eyechart.experiment.design.study_samples import (
+    StudyImage,
+    find_images,
+    group_by_source,
+    read_rows,
+)
 from eyechart.experiment.design.study_settings import StudySettings
 from eyechart.experiment.storage.experiment_folder import full_url, read_secret
 from eyechart.humans.placement import HUMAN_RULER
@@ -29,7 +39,8 @@ from eyechart.testsets.testset import TestSet
 class StudyPlan:
     """A planned study, the collection of its responses, and its budget.
 
-    `left_out` is the number of images whose Δv is unknown.
+    `left_out` is the number of images whose Δv is unknown. `drawn` are the roles, of the
+    qualification and catch trials, whose images were drawn at random.
     """
 
     order: StudyOrder
@@ -37,6 +48,7 @@ class StudyPlan:
     budget: Budget
     prices: Prices
     left_out: int
+    drawn: tuple[str, ...]
 
     def text(self, side: int) -> str:
         """Return the plan in words, for images `side` px wide and high."""
@@ -44,7 +56,7 @@ class StudyPlan:
         stimuli = self.order.stimuli
         return plan_text(
             config, side, stimuli, self.budget, self.collection,
-            prices=self.prices, left_out=self.left_out,
+            prices=self.prices, left_out=self.left_out, drawn=self.drawn,
         )  # fmt: skip
 
 
@@ -63,27 +75,43 @@ def plan_study(
             " without --ruler."
         )
     rows = read_rows(testset)
-    stimuli = _stimuli(rows, testset, settings, request)
+    sources = group_by_source(rows)
+    chosen = {
+        role: find_images(path, sources)
+        for role, path in (
+            (QUALIFICATION, request.qualification_images), (CATCH, request.catch_images),
+        )
+        if path is not None
+    }  # fmt: skip
+    stimuli = _stimuli(sources, testset, settings, request, chosen)
     responses = sum(stimulus.capacity or 0 for stimulus in stimuli)
     loads = source_loads(stimuli)
     settings, collection = _admission(settings, stimuli, prices, request.seed)
     budget = plan_budget(
         settings.config, responses, loads, prices, settings.minutes, collection.n_participants
     )
+    # Plain JSON values, as they are read back from the record of the build.
+    design: dict[str, JsonValue] = {
+        "catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair,
+    }  # fmt: skip
+    for role, images in chosen.items():
+        # Only if chosen: a build that an earlier version began can be resumed.
+        design[role] = [*sorted(image.digest for image in images)]
     order = StudyOrder(
         request.folder,
         settings.final(budget.minutes),
         testset,
         stimuli,
         request.seed,
-        # Plain JSON values, as they are read back from the record of the build.
-        {"catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair},
+        design,
         None if request.database is None else full_url(request.database),
         None if request.secret is None else read_secret(request.secret),
         _origin(testset, request),
     )
+    roles = {stimulus.role for stimulus in stimuli} - chosen.keys()
+    drawn = tuple(role for role in (QUALIFICATION, CATCH) if role in roles)
     left_out = sum(row.delta_v is None for row in rows if not row.is_clean)
-    return StudyPlan(order, collection, budget, prices, left_out)
+    return StudyPlan(order, collection, budget, prices, left_out, drawn)
 
 
 def _origin(testset: TestSet, request: StudyRequest) -> StudyOrigin:
@@ -120,15 +148,18 @@ def _admission(
 
 
 def _stimuli(
-    rows: Sequence[StudySample], testset: TestSet, settings: StudySettings, request: StudyRequest
+    sources: Sequence[StudyImage],
+    testset: TestSet,
+    settings: StudySettings,
+    request: StudyRequest,
+    chosen: Chosen,
 ) -> list[PlannedStimulus]:
-    sources = group_by_source(rows)
     config = settings.config
     # Each study sets different images aside, so that a returning participant has not seen all of
     # them.
     seed = hash64(request.seed, config.name) % 2**32
     if config.kind == "categorise":
-        return design_categories(sources, config, seed, request.catch_pool)
+        return design_categories(sources, config, seed, request.catch_pool, chosen)
     names = testset.corruptions
     questions = (
         [find_question(text, names, testset.plan.suite) for text in request.pairs]

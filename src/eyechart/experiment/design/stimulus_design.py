@@ -13,6 +13,10 @@ from eyechart.core.randomness import hash64
 from eyechart.experiment.design.study_samples import StudyImage, StudySample, check_categories
 from eyechart.experiment.study_config import StudyConfig
 
+Chosen = Mapping[str, Sequence[StudyImage]]
+"""The images that the experimenter has chosen for the qualification or for catch trials, by role.
+"""
+
 MAIN, PRACTICE, QUALIFICATION, CATCH = "main", "practice", "qualification", "catch"
 
 
@@ -53,7 +57,9 @@ def _remedy(pools: Pools, room: int) -> str:
     return f"lower {', '.join(names)} and --trials, or " if names else ""
 
 
-def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> Pools:
+def pool_sizes(
+    config: StudyConfig, catch_pool: int | None, available: int, chosen: Chosen | None = None
+) -> Pools:
     """Return how many stimuli to reserve for each role.
 
     Practice and qualification get 1.5 times as many stimuli as one participant needs, because
@@ -64,6 +70,7 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
         config: Settings of the study.
         catch_pool: Number of catch stimuli; None for the default.
         available: Number of source images; each can be used for only one stimulus.
+        chosen: Images that the experimenter has chosen; all of them are reserved.
 
     Raises:
         UsageError: If there are not even enough images for one participant.
@@ -73,12 +80,22 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
             f"catch-pool must be at least the number of catch trials per participant"
             f" ({config.catch}), got {catch_pool}."
         )
-    catch = 2 * config.catch if catch_pool is None else catch_pool
+    sizes = {role: len(images) for role, images in (chosen or {}).items()}
+    for role, size in sizes.items():
+        if size < getattr(config, role):
+            raise UsageError(
+                f"--{role}-images must have at least the {getattr(config, role)} images that one"
+                f" participant sees (--{role}), got {size}."
+            )
+    usual = 2 * config.catch if catch_pool is None else catch_pool
+    catch = sizes.get(CATCH, usual)
     n_images = 2 if config.kind == "same-different" else 1
-    ample = Pools(-(-config.practice * 3 // 2), -(-config.qualification * 3 // 2), catch)
+    qualification = sizes.get(QUALIFICATION, -(-config.qualification * 3 // 2))
+    ample = Pools(-(-config.practice * 3 // 2), qualification, catch)
     if n_images * (ample.total + config.trials) <= available:
         return ample
-    smallest = Pools(config.practice, config.qualification, catch)
+    qualification = sizes.get(QUALIFICATION, config.qualification)
+    smallest = Pools(config.practice, qualification, catch)
     wanted = n_images * (smallest.total + config.trials)
     if wanted > available:
         room = available // n_images - smallest.total
@@ -103,7 +120,11 @@ def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
 
 
 def design_categories(
-    sources: Sequence[StudyImage], config: StudyConfig, seed: int, catch_pool: int | None
+    sources: Sequence[StudyImage],
+    config: StudyConfig,
+    seed: int,
+    catch_pool: int | None,
+    chosen: Chosen | None = None,
 ) -> list[PlannedStimulus]:
     """Return the stimuli of a categorization study.
 
@@ -114,8 +135,8 @@ def design_categories(
     images.
     """
     check_categories(sources)
-    pools = pool_sizes(config, catch_pool, len(sources))
-    aside = set_aside(sources, pools, seed)
+    pools = pool_sizes(config, catch_pool, len(sources), chosen)
+    aside = set_aside(sources, pools, seed, chosen)
     mild = sorted(
         (source for source in aside[PRACTICE] if source.corrupted),
         key=lambda source: _mildest(source).change,
@@ -140,28 +161,39 @@ def design_categories(
 
 
 def set_aside(
-    sources: Sequence[StudyImage], pools: Pools, seed: int
+    sources: Sequence[StudyImage], pools: Pools, seed: int, chosen: Chosen | None = None
 ) -> dict[str, list[StudyImage]]:
     """Return source images for practice, qualification and catch trials, balanced over categories.
 
     Images with few corrupted samples are taken first, so that the main trials lose few samples.
     More than half of the images in a category are taken only after half of the images in every
     other category have been taken. The choice depends only on the seed and the image digests.
+    Roles in `chosen` get the images that the experimenter has chosen.
     """
+    aside = {role: list(images) for role, images in (chosen or {}).items()}
+    owners: dict[str, str] = {}
+    for role, images in aside.items():
+        for image in images:
+            if owners.setdefault(image.digest, role) != role:
+                raise UsageError(
+                    f"{image.clean.name} is in --qualification-images and in --catch-images, but"
+                    " nobody sees an image twice: remove it from one of them."
+                )
     # In reverse order, because `pop` takes images from the end.
     left: dict[str, list[StudyImage]] = {}
     for source in sorted(
-        sources,
+        (source for source in sources if source.digest not in owners),
         key=lambda image: (len(image.corrupted), hash64(seed, "aside", image.digest)),
         reverse=True,
     ):
         left.setdefault(source.category, []).append(source)
     half = {name: len(members) / 2 for name, members in left.items()}
-    aside: dict[str, list[StudyImage]] = {}
     for role, count in (
         (QUALIFICATION, pools.qualification), (CATCH, pools.catch), (PRACTICE, pools.practice),
     ):  # fmt: skip
-        chosen = aside.setdefault(role, [])
+        if role in aside:
+            continue
+        drawn = aside.setdefault(role, [])
         used: Counter[str] = Counter()
         for _ in range(count):
             category = min(
@@ -176,7 +208,7 @@ def set_aside(
                 ),
             )
             used[category] += 1
-            chosen.append(left[category].pop())
+            drawn.append(left[category].pop())
     return aside
 
 

@@ -46,6 +46,27 @@ class StudyRequest:
             is_advanced=True,
         ),
     ] = None
+    qualification_images: Annotated[
+        Path | None,
+        Option(
+            help="Images of the test set for the qualification, such as easy ones; drawn at random"
+            " by default.",
+            group=TRIALS,
+            is_advanced=True,
+            metavar="FOLDER|FILE",
+            path="folder or file",
+        ),
+    ] = None
+    catch_images: Annotated[
+        Path | None,
+        Option(
+            help="Images of the test set for catch trials; drawn at random by default.",
+            group=TRIALS,
+            is_advanced=True,
+            metavar="FOLDER|FILE",
+            path="folder or file",
+        ),
+    ] = None
     pairs: Annotated[
         tuple[str, ...],
         Option(
@@ -117,3 +138,12 @@ class StudyRequest:
             )
         if kind == "same-different" and has_clean_k:
             raise UsageError("--clean-k applies to --kind categorise only: omit it.")
+        if kind == "same-different" and (self.qualification_images or self.catch_images):
+            raise UsageError(
+                "--qualification-images and --catch-images apply to --kind categorise only: omit"
+                " them."
+            )
+        if self.catch_images is not None and self.catch_pool is not None:
+            raise UsageError(
+                "--catch-images decides how many catch stimuli there are: omit --catch-pool."
+            )

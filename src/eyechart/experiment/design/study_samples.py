@@ -3,8 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.images.image_list import list_folder, list_manifest
 from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.testset import TestSet
 
@@ -107,6 +109,26 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
             " with eyechart testset make."
         )
     return [StudyImage(row, tuple(corrupted.get(digest, ()))) for digest, row in clean.items()]
+
+
+def find_images(path: Path, sources: Sequence[StudyImage]) -> list[StudyImage]:
+    """Return the source images that a folder contains or a list names, recognized by their files.
+
+    Raises:
+        UsageError: If one of them is not in the test set.
+    """
+    by_digest = {source.digest: source for source in sources}
+    listed = list_folder(path) if path.is_dir() else list_manifest(path)
+    found: dict[str, StudyImage] = {}
+    for image in listed:
+        digest = image.digest()
+        if digest not in by_digest:
+            raise UsageError(
+                f"{image.where} is not one of the test set's images: make the test set with it, or"
+                f" leave it out of {path}."
+            )
+        found[digest] = by_digest[digest]
+    return list(found.values())
 
 
 def check_categories(sources: Sequence[StudyImage]) -> None:
