@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import plural
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.defenses.registry import split_name
 from eyechart.models.find import FILES
@@ -150,22 +151,6 @@ def listed(words: Sequence[str]) -> str:
         'fog, snow and frost'
     """
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
-
-
-def plural(number: int, word: str) -> str:
-    """Return a word in the plural if the number is not 1.
-
-    Example:
-        >>> plural(2, "category")
-        'categories'
-        >>> plural(1, "image")
-        'image'
-    """
-    if number == 1:
-        return word
-    if word.endswith("y"):
-        return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith("s") else f"{word}s"
 
 
 def at_least(counts: Iterable[float], word: str) -> str:

@@ -210,7 +210,7 @@ def show_results(results: "HoldoutResults") -> None:
     from rich.table import Table
 
     from eyechart.cli.shared.console import share_text, wide_console
-    from eyechart.reports.words import plural
+    from eyechart.core.phrases import plural
     from eyechart.structure.holdout_scores import notes_on
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.labels.space_names import ENTRY16
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import (
@@ -16,7 +17,7 @@ from eyechart.reports.number_text import (
     percent_text,
 )
 from eyechart.reports.series.report import ModelEntry, Part, Report, pointer
-from eyechart.reports.words import plural, space_title
+from eyechart.reports.words import space_title
 from eyechart.results.schema import Results
 from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import Score

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.gates.gate_results import ConditionResults, GateResults, RuleResults, RunFacts
 from eyechart.reports.html.cells import SPACE
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
@@ -22,7 +23,7 @@ from eyechart.reports.terminal.gate_tables import (
     required_text,
     value_text,
 )
-from eyechart.reports.words import corruption_title, plural, space_title, suite_title
+from eyechart.reports.words import corruption_title, space_title, suite_title
 from eyechart.results.schema import RESULTS_FILE
 
 TONES = {"pass": "ahead", "fail": "behind", "inconclusive": "mixed"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.reports.html.cells import (
     Numbers,
     counted,
@@ -22,7 +23,7 @@ from eyechart.reports.series.break_points import break_points, first_break
 from eyechart.reports.series.main_score import MainScore, main_score
 from eyechart.reports.series.overall_scores import is_mean_marked
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import corruption_words, plural, short_names
+from eyechart.reports.words import corruption_words, short_names
 from eyechart.scores.registry import BASELINE, PROPERTIES, RANKED_ELSEWHERE, SCORES, Score, find
 
 CLAIMS = {

@@ -6,13 +6,14 @@ from pathlib import PurePath
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.hiding import PATHS
 from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.series.report import Report
 from eyechart.reports.series.run_cost import energy_text, time_text
-from eyechart.reports.words import corruption_title, plural, space_title, suite_title
+from eyechart.reports.words import corruption_title, space_title, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import RESULTS_FILE
 from eyechart.scores.registry import PROPERTIES

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.reports.html.cells import compared, count, counted
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.series.report import Report
-from eyechart.reports.words import corruption_title, plural
+from eyechart.reports.words import corruption_title
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import SCORES
 

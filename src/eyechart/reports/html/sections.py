@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import NumberCell, Numbers, count, counted
@@ -30,7 +31,6 @@ from eyechart.reports.words import (
     corruption_title,
     human_source,
     listed,
-    plural,
     suite_title,
 )
 

@@ -9,6 +9,7 @@ from math import isnan
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.humans.transfer import bare_name
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.html.cells import (
@@ -29,7 +30,7 @@ from eyechart.reports.html.verdict_basis import (
     n_ahead,
 )
 from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
-from eyechart.reports.words import corruption_words, listed, plural, short_names
+from eyechart.reports.words import corruption_words, listed, short_names
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.scores.registry import PROPERTIES, SCORES
 

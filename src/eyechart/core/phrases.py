@@ -1,0 +1,56 @@
+"""Phrases of messages: numbers with their nouns, and the first of many names."""
+
+from collections.abc import Sequence
+
+MAX_NAMES = 3
+"""Maximum number of names that a sentence lists."""
+
+VERBS = {"is": "are", "was": "were", "has": "have", "ends": "end"}
+"""Verbs in the singular and in the plural."""
+
+
+def plural(number: int, word: str) -> str:
+    """Return a word in the plural if the number is not 1.
+
+    Example:
+        >>> plural(2, "category")
+        'categories'
+        >>> plural(1, "image")
+        'image'
+    """
+    if number == 1:
+        return word
+    if word.endswith("y"):
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith("s") else f"{word}s"
+
+
+def count_of(number: int, word: str) -> str:
+    """Return a number with its noun.
+
+    Example:
+        >>> count_of(1, "image"), count_of(0, "class"), count_of(1200, "damaged image")
+        ('1 image', '0 classes', '1,200 damaged images')
+    """
+    return f"{number:,} {plural(number, word)}"
+
+
+def verb(number: int, singular: str) -> str:
+    """Return a verb in the form that a number of things takes.
+
+    Example:
+        >>> verb(1, "has"), verb(2, "has")
+        ('has', 'have')
+    """
+    return singular if number == 1 else VERBS[singular]
+
+
+def first_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
+    """Return the first names of a list and the number of the others.
+
+    Example:
+        >>> first_names(["a.png", "b.png", "c.png", "d.png"])
+        'a.png, b.png, c.png and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
