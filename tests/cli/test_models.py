@@ -91,7 +91,10 @@ def test_outputs_that_are_one_off_are_told(photos, tmp_path, run, monkeypatch):
     names.write_text("red\nblue\ngreen\ngrey\n")
     result = run("models", "check", card(tmp_path, "outputs: names.txt"), "--images", photos)
     assert result.status == 1 and "the output after the best" in result.err
-    assert "outputs: FILE" in result.err
+    assert (
+        ": write  outputs: FILE  into its card, where line n of FILE names the class of output n,"
+        " which seems to be the class after the assumed one.\n"
+    ) in result.err
     names.write_text("blue\ngreen\ngrey\nred\n")
     assert run("models", "check", tmp_path / "card.yaml", "--images", photos).status == 0
 

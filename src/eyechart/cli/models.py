@@ -254,8 +254,7 @@ def _failures(checked: "ModelCheck") -> list[str]:
     for best in checked.better[:1]:
         failures.append(
             f"{checked.model.name}: with {best.name}, {best.after} of {best.n_images} images are"
-            f" correct instead of {best.before} (p {_small(best.p_value)}): write  {best.advice}"
-            "  into its card."
+            f" correct instead of {best.before} (p {_small(best.p_value)}): {best.advice}."
         )
     return failures
 

@@ -55,7 +55,7 @@ class Trial:
 
     Attributes:
         name: Description.
-        advice: Line to add to the model card.
+        advice: What to do, as a clause: the line to write into the model card.
         n_images: Number of images.
         before: Number of correct predictions without the change.
         after: Number of correct predictions with the change.
@@ -189,7 +189,10 @@ def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tup
             continue
     # Shifted outputs: some networks have a background class, or lack one.
     for offset, where in ((1, "after"), (-1, "before")):
-        advice = f"outputs: FILE, a line per output; it seems to be the one {where}"
+        advice = (
+            f"{_write('outputs: FILE')}, where line n of FILE names the class of output n, which"
+            f" seems to be the class {where} the assumed one"
+        )
         tried.append((f"the output {where} the best", advice, known.predictions + offset))
     before = known.predictions == known.labels
     return tuple(
@@ -209,16 +212,24 @@ def _compared(
 
 
 def _alternatives(steps: Preprocessing) -> Iterator[tuple[str, str, Preprocessing]]:
-    """Yield alternative preprocessing: a name, the line for a model card, and the steps."""
+    """Yield alternative preprocessing: a name, what to write into the card, and the steps."""
     seen = [(steps.mean, steps.std)]
     for name, (mean, std) in NORMALISATIONS.items():
         if any(_is_near(mean, other[0]) and _is_near(std, other[1]) for other in seen):
             continue
         seen.append((mean, std))
-        advice = f"mean: {_in_yaml(mean)}  and  std: {_in_yaml(std)}"
+        advice = _write(f"mean: {_in_yaml(mean)}  and  std: {_in_yaml(std)}")
         yield f"normalized as {name}", advice, replace(steps, mean=mean, std=std)
     order = "bgr" if steps.channels == "rgb" else "rgb"
-    yield f"channels as {order.upper()}", f"channels: {order}", replace(steps, channels=order)
+    yield (
+        f"channels as {order.upper()}",
+        _write(f"channels: {order}"),
+        replace(steps, channels=order),
+    )
+
+
+def _write(line: str) -> str:
+    return f"write  {line}  into its card"
 
 
 def _is_near(one: Channels, other: Channels) -> bool:
