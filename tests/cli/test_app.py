@@ -420,7 +420,9 @@ def test_a_folder_without_write_permission_is_one_sentence(run, photos, tmp_path
         (("-c", "fog", "-s", 2, "--format", "jpeg", "--jpeg-quality", 0), ("[1, 100]",)),
         (("-c", "fog", "-s", 2, "--device", "abacus"), ("abacus",)),
         (("-c", "frost", "-s", 2, "--frost-textures", "nowhere"), ("No such file", "nowhere")),
-        (("-c", "fog", "-s", 2, "--nonsense"), ("--nonsense",)),
+        (("-c", "fog", "-s", 2, "--nonsense"), ("--nonsense", "See eyechart corrupt --help-all.")),
+        (("-c", "fog", "--sev", 2), ("Unknown option '--sev'. Did you mean '--severity'?",)),
+        (("-c", "fog", "--severty=2"), ("'--severty'. Did you mean '--severity'",)),
         (("-s", 2), ("--corruption",)),
     ],
 )

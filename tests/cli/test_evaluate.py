@@ -654,7 +654,13 @@ def test_models_that_cannot_be_used_are_rejected(evaluate, model, words):
         (("--n", 0), ("n must be",)),
         (("--seed", 2**64), ("seed must be",)),
         (("--suite", "vrc"), ("Did you mean 'vcr'",)),
-        (("--corruption", "fogg"), ("Unknown corruption",)),
+        (
+            ("--corruption", "fogg"),
+            ("Unknown corruption 'fogg'. Did you mean 'fog' in imagenet-c",),
+        ),
+        (("--corruption", "frots"), ("Did you mean 'vcr/frost'",)),
+        (("--corruption", "imagenet-c/fog"), ("in vcr, but imagenet-c has it: use that suite.",)),
+        (("--corruption", "qqqq"), ("Unknown corruption 'qqqq'. Known: vcr/blur, ",)),
         (("--labels", "mine"), ("label space",)),
         (("--labels", "entry16"), ("16 categories",)),
         (("--rule", "best"), ("rule",)),
@@ -709,7 +715,7 @@ def test_a_number_of_rows_that_cannot_be_is_rejected_at_once(evaluate, count):
 
 
 def test_a_corruption_of_another_suite_is_said_to_be_there(evaluate):
-    assert_rejected(evaluate("--corruption", "fog"), "imagenet-c does")
+    assert_rejected(evaluate("--corruption", "fog"), "but imagenet-c has it: use that suite.")
 
 
 @pytest.mark.parametrize(

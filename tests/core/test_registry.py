@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.core.registry import Registry, one_of
+from eyechart.core.registry import Registry, near_names, one_of
 
 
 def test_a_name_is_taken_once():
@@ -22,6 +22,29 @@ def test_an_unknown_name_is_answered_with_a_near_one():
     registry.add("apple", 1)
     with pytest.raises(UsageError, match=r"Unknown fruit 'aple'\. Did you mean 'apple'"):
         registry["aple"]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("--sev", ["--severity"]),
+        ("gauss", ["gaussian"]),
+        ("frots", ["vcr/frost"]),
+        ("imagenet-c/fog", ["fog"]),
+        ("x/frost", ["vcr/frost"]),
+        ("FOGG", ["fog"]),
+        ("", []),
+        ("rainbow trout", []),
+    ],
+)
+def test_near_names_begin_or_end_alike_or_differ_by_few_letters(name, near):
+    known = ["fog", "vcr/frost", "gaussian", "--seed", "--severity", "noc/rotate"]
+    assert near_names(name, known) == near
+
+
+def test_the_first_of_equally_near_names_counts():
+    assert near_names("contrst", ["noc/contrast", "contrast"])[0] == "noc/contrast"
+    assert near_names("contrst", ["contrast", "noc/contrast"])[0] == "contrast"
 
 
 def test_what_is_added_lazily_is_imported_when_it_is_asked_for(tmp_path, monkeypatch):

@@ -319,7 +319,12 @@ def test_what_cannot_be_chosen_is_rejected_in_one_sentence():
     noc, benchmark = load_suite("noc-candidates"), load_suite("imagenet-c")
     other = Suite("other", "t", "s", (replace(find_entry("fog"), suite="other", severity=(1, 2)),))
     for suites, names, sentence in (
-        ([noc], ["noc/hu"], "Did you mean 'noc/hue'"),
+        ([noc], ["noc/hu"], r"Did you mean 'noc/hue'\?"),
+        ([noc], ["contrst"], "Did you mean 'noc/contrast'"),
+        ([noc], ["gaussian_noise"], "in noc-candidates, but imagenet-c has it: use that suite"),
+        ([noc, benchmark], ["uniform_noise"], "in noc-candidates or imagenet-c, but vcr has it"),
+        ([noc], ["gausian_noise"], "'gaussian_noise' in imagenet-c or 'vcr/gaussian_noise' in vcr"),
+        ([benchmark], ["imagenet-c/fog"], r"Did you mean 'fog'\?"),
         ([noc], [], "at least one"),
         ([noc], ["noc/hue", "hue"], "given twice"),
         (

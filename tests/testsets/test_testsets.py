@@ -555,10 +555,20 @@ def test_rows_do_not_depend_on_torch_threads(images, drawn):
     )
 
 
-@pytest.mark.parametrize("wrong", ["blur", 3, [3]])
-def test_corruptions_are_a_list_of_names(wrong):
-    with pytest.raises(ec.UsageError, match="corruptions must be a list of names"):
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("blur", "corruptions must be a list of names, got 'blur'."),
+        (3, "corruptions must be a list of names, got 3."),
+        ([3], "each of corruptions must be a string, got 3."),
+        (["blur", len], "each of corruptions must be a string, got a builtin_function_or_method."),
+        ([lambda images: images], "each of corruptions must be a string, got a function."),
+    ],
+)
+def test_corruptions_are_a_list_of_names(wrong, sentence):
+    with pytest.raises(ec.UsageError) as error:
         ec.sample_testset("anywhere", n=4, corruptions=wrong)
+    assert str(error.value) == sentence
 
 
 def test_a_test_set_is_read_from_a_path():

@@ -93,8 +93,18 @@ def as_within(value: object, name: str, low: float, high: float) -> float:
     """Return a finite number in [low, high] as a float."""
     number = as_number(value, name)
     if not (math.isfinite(number) and low <= number <= high):
-        raise UsageError(f"{name} must be in [{low:g}, {high:g}], got {number:g}.")
+        raise UsageError(f"{name} must be in [{low:g}, {high:g}], got {digits(number)}.")
     return number
+
+
+def digits(number: float) -> str:
+    """Return a number with all its digits, for error messages: 1.0000001 must not read as 1.
+
+    Example:
+        >>> digits(1.0000001), digits(5.0)
+        ('1.0000001', '5')
+    """
+    return str(number).removesuffix(".0")
 
 
 def as_flag(value: object, name: str) -> bool:

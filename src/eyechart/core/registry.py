@@ -17,18 +17,52 @@ LONGEST = 60
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for an unknown name, with the closest known names as suggestions."""
     known = sorted(known)
-    # a longer name resembles no known one, and comparing takes time quadratic in its length
-    near = difflib.get_close_matches(name.lower()[: 2 * LONGEST], known, n=2, cutoff=0.6)
-    if not near:
-        # `noc/fog` or `imagenet-c/fog`: the part after the slash may still be correct
-        stem = name.rsplit("/", 1)[-1]
-        near = [other for other in known if other.rsplit("/", 1)[-1] == stem][:2]
-    name = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+    # names without a prefix first: "fog" is nearer to fog than to a suite's vcr/fog
+    near = near_names(name, sorted(known, key=lambda other: "/" in other))
     if near:
-        hint = "Did you mean " + " or ".join(f"'{other}'" for other in near) + "?"
+        hint = f"Did you mean {one_of(map(repr, near))}?"
     else:
         hint = f"Known: {', '.join(known)}."
-    return UsageError(f"Unknown {kind} '{name}'. {hint}")
+    return UsageError(f"Unknown {kind} '{shortened(name)}'. {hint}")
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to two known names that an unknown name may stand for, closest first.
+
+    The part after a slash is compared as well, so that "frots" is near "vcr/frost". Among names
+    that are equally close, the first one counts.
+
+    Example:
+        >>> near_names("--sev", ["--seed", "--severity"])
+        ['--severity']
+    """
+    # a longer name resembles no known one, and comparing takes time quadratic in its length
+    text = name.lower()[: 2 * LONGEST]
+    by_text: dict[str, str] = {}
+    alike, begin = [], []
+    for other in known:
+        short = stem(other)
+        by_text.setdefault(other, other)
+        by_text.setdefault(short, other)
+        if short == stem(text):
+            alike.append(other)
+        elif text and (short.startswith(text) or other.startswith(text)):
+            begin.append(other)
+    if alike or 0 < len(begin) <= 2:
+        return (alike or begin)[:2]
+    # twice as many, because a name can be close both as a whole and after its slash
+    close = difflib.get_close_matches(text, by_text, n=4, cutoff=0.6)
+    return list(dict.fromkeys(by_text[other] for other in close))[:2]
+
+
+def stem(name: str) -> str:
+    """Return a name without the prefix before its last slash."""
+    return name.rsplit("/", 1)[-1]
+
+
+def shortened(name: str) -> str:
+    """Return a name as it is quoted in error messages."""
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 import yaml
 
 from eyechart.core.errors import UsageError
-from eyechart.core.registry import unknown_name
+from eyechart.core.registry import near_names, one_of, shortened, stem, unknown_name
 from eyechart.core.storage.files import atomic_file
 from eyechart.suites.published import PUBLISHED
-from eyechart.suites.suite import SUITE_SUFFIXES, Entry, Suite, load_suite, parse_suite
+from eyechart.suites.suite import SUITE_SUFFIXES, Entry, Suite, all_entries, load_suite, parse_suite
 
 WIDTH = 100
 
@@ -43,7 +43,7 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
     if not matches and "/" not in name:
         matches = [entry for entry in every if entry.name.rpartition("/")[2] == name]
     if not matches:
-        raise unknown_name("corruption", name, {entry.name for entry in every})
+        raise unknown_corruption(name, suites)
     first = matches[0]
     other = next((entry for entry in matches if replace(entry, suite=first.suite) != first), None)
     if other is None:
@@ -53,6 +53,32 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
     raise UsageError(
         f"{first.suite} and {other.suite} define different corruptions named {other.name}: omit "
         "one of the suites."
+    )
+
+
+def unknown_corruption(name: str, suites: Sequence[Suite]) -> UsageError:
+    """Return the error for a corruption that the suites lack, which may be in another suite."""
+    given = [entry.name for suite in suites for entry in suite]
+    suite_names = [suite.name for suite in suites]
+    for other in PUBLISHED:
+        names = [entry.name for entry in load_suite(other)]
+        # `fog`, `rain` for `noc/rain`, and `imagenet-c/fog`
+        texts = {text for full in names for text in (full, stem(full), f"{other}/{stem(full)}")}
+        if name in texts and other not in suite_names:
+            return UsageError(
+                f"There is no corruption '{shortened(name)}' in {one_of(suite_names)}, but"
+                f" {other} has it: use that suite."
+            )
+    # the given suites come first, which counts where another suite has the same name
+    near = near_names(name, dict.fromkeys([*given, *all_entries()]))
+    if not near:
+        return unknown_name("corruption", name, given)
+    suggestions = [
+        f"'{other}'" if other in given else f"'{other}' in {all_entries()[other].suite}"
+        for other in near
+    ]
+    return UsageError(
+        f"Unknown corruption '{shortened(name)}'. Did you mean {one_of(suggestions)}?"
     )
 
 

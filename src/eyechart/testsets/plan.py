@@ -4,10 +4,10 @@ The module `samples` chooses the images and strengths of a plan.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from eyechart.core.arguments import as_flag, as_list, as_number, as_path, as_text, brief
+from eyechart.core.arguments import as_flag, as_list, as_number, as_path, as_text, brief, digits
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.registry import unknown_name
@@ -15,8 +15,9 @@ from eyechart.core.storage.parts import file_name
 from eyechart.labels.space_names import NATIVE, SPACES
 from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
-from eyechart.suites.published import PUBLISHED, WITH_LEVELS
+from eyechart.suites.published import WITH_LEVELS
 from eyechart.suites.suite import Entry, load_suite
+from eyechart.suites.suite_file import unknown_corruption
 from eyechart.testsets.testset_settings import (
     LEVELS,
     N_SAMPLES,
@@ -109,7 +110,9 @@ class Plan(TestsetSettings):
             raise UsageError(f"delta_v must be a range of two numbers, got {len(ends)}.")
         low, high = ends
         if not 0 <= low < high <= 1:
-            raise UsageError(f"delta_v must be a range within [0, 1], got {low:g} to {high:g}.")
+            raise UsageError(
+                f"delta_v must be a range within [0, 1], got {digits(low)} to {digits(high)}."
+            )
         if self.sampling != UNIFORM and (low, high) != (0, 1):
             raise UsageError(f'A range of delta_v needs sampling "{UNIFORM}".')
         find_ruler(self.ruler)
@@ -128,21 +131,21 @@ class Plan(TestsetSettings):
 
     def entries(self) -> list[Entry]:
         """Return the selected corruptions, or all corruptions of the suite if none are selected."""
+        for name in self.corruptions:
+            as_text(name, "each of corruptions")
         if is_read(self.suite):
             return entries_of(self.suite, self.corruptions)
-        entries = {entry.name: entry for entry in load_suite(self.suite)}
-        known = {**entries, **_more_of(self.suite)}
-        if not all(isinstance(name, str) for name in self.corruptions):
-            raise UsageError(f"corruptions must be a list of names, got {brief(self.corruptions)}.")
+        suite = load_suite(self.suite)
+        known = {**{entry.name: entry for entry in suite}, **_more_of(self.suite)}
         if not self.corruptions:
             # Only here: a corruption that is asked for by name is rejected, not left out.
-            return ready_entries(load_suite(self.suite))
+            return ready_entries(suite)
         chosen = []
         for name in self.corruptions:
             # A short name is enough if the suite's names have a prefix.
             full = next((key for key in known if name in (key, key.rpartition("/")[2])), None)
             if full is None:
-                raise _not_there(name, self.suite, entries)
+                raise unknown_corruption(name, [suite])
             chosen.append(known[full])
         return chosen
 
@@ -213,13 +216,3 @@ def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
     if isinstance(corruptions, str) or not isinstance(corruptions, Sequence):
         raise UsageError(f"corruptions must be a list of names, got {brief(corruptions)}.")
     return tuple(corruptions)
-
-
-def _not_there(name: str, suite: str, entries: Mapping[str, Entry]) -> UsageError:
-    """Return the error for a corruption that a suite lacks, naming a suite that has it."""
-    suites = [other for other in PUBLISHED if name in {entry.name for entry in load_suite(other)}]
-    if suites:
-        return UsageError(
-            f"{suite} has no corruption '{name}', but {suites[0]} does: use that suite."
-        )
-    return unknown_name("corruption", name, entries)

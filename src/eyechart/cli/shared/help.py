@@ -19,7 +19,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from eyechart.core.errors import UsageError
 from eyechart.core.options import GROUPS
+from eyechart.core.registry import near_names, one_of, shortened
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter, Parameter
@@ -71,7 +73,14 @@ class HelpCommand(TyperCommand):
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
         """Parse the command line, and record which of --help and --help-all was typed."""
         ctx.meta[HELP_ALL] = HELP_ALL in args
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # Typer's error for an unknown option has no public class; only it has this attribute
+            if not hasattr(error, "possibilities"):
+                raise
+            name = str(getattr(error, "option_name", ""))
+            raise _unknown_option(name, self.params, f"{ctx.command_path} {HELP_ALL}") from None
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the help text."""
@@ -126,6 +135,17 @@ class CommandLine(typer.Typer):
     @cached_property
     def _built(self) -> "Command":
         return get_command(self)
+
+
+def _unknown_option(name: str, params: "Iterable[Parameter]", help_command: str) -> UsageError:
+    """Return the error for an unknown option, with close options that are not hidden."""
+    shown = [param for param in params if not getattr(param, "hidden", False)]
+    flags = [flag for param in shown for flag in (*param.opts, *param.secondary_opts)]
+    # without hyphens, in which all options agree
+    known = [flag[2:] for flag in (*flags, "--help", HELP_ALL) if flag.startswith("--")]
+    near = [f"'--{other}'" for other in near_names(name[2:], known)]
+    hint = f"Did you mean {one_of(near)}?" if near else f"See {help_command}."
+    return UsageError(f"Unknown option '{shortened(name)}'. {hint}")
 
 
 def _opening(usage: str, text: str | None) -> list[str]:
