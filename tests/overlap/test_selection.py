@@ -144,7 +144,26 @@ def test_a_threshold_below_every_score_is_rejected_with_the_lowest_one():
         ec.select_non_overlapping(scores, 0.05)
     assert "the lowest score is 0.1235, for 0 and 1" in str(error.value)
     assert "at least 0.124" in str(error.value)
+    assert str(error.value).startswith("No two corruptions overlap by 0.05 or less:")
     assert len(ec.select_non_overlapping(scores, 0.124)) == 2
+
+
+def test_undetermined_pairs_are_not_said_to_overlap():
+    scores = np.array([[1, 0.5, np.nan], [0.5, 1, np.nan], [np.nan, np.nan, 1]])
+    with pytest.raises(UsageError) as error:
+        ec.select_non_overlapping(scores, 0.1)
+    assert str(error.value) == (
+        "No two corruptions are known to overlap by 0.1 or less: the lowest score is 0.5, for 0 and"
+        " 1; choose a threshold of at least 0.5; the overlap of 2 other pairs is undetermined."
+    )
+    scores[1, 2] = scores[2, 1] = 0.6
+    with pytest.raises(UsageError, match="the overlap of 1 other pair is undetermined"):
+        ec.select_non_overlapping(scores, 0.1)
+
+
+def test_an_asymmetry_is_shown_with_all_digits():
+    with pytest.raises(UsageError, match=r"got 0\.5 for 0 and 1, but 0\.50000001 for 1 and 0"):
+        ec.select_non_overlapping([[1, 0.5], [0.50000001, 1]], 0.6)
 
 
 def test_members_are_indices_of_an_array_and_names_of_a_matrix():

@@ -8,9 +8,10 @@ from typing import Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eyechart.core.arguments import as_number
+from eyechart.core.arguments import as_number, digits
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.overlap.clique import cheapest_largest
 from eyechart.overlap.matrix import OverlapMatrix
 
@@ -83,7 +84,7 @@ def select_non_overlapping(
         The selection, whose members are names for an `OverlapMatrix` and indices for an array.
 
     Raises:
-        UsageError: If every pair overlaps by more than `threshold`.
+        UsageError: If no pair is known to overlap by at most `threshold`.
 
     Example:
         >>> import eyechart as ec
@@ -117,10 +118,13 @@ def _by_index(matrix: OverlapMatrix, selection: Selection[str]) -> Selection[int
 def _select_at(matrix: OverlapMatrix, threshold: float) -> Selection[str]:
     lowest = _lowest(matrix)
     if threshold < lowest[0]:
+        n_unknown = sum(bool(np.isnan(score)) for score, _, _ in matrix.pairs())
+        others = f"; the overlap of {count_of(n_unknown, 'other pair')} is undetermined"
         raise UsageError(
-            f"All pairs of corruptions overlap by more than {threshold:g}: the lowest score is"
-            f" {lowest[0]:.4g}, for {lowest[1]} and {lowest[2]}; choose a threshold of at least"
-            f" {_up(lowest[0])}."
+            f"No two corruptions {'are known to ' if n_unknown else ''}overlap by"
+            f" {digits(threshold)} or less: the lowest score is {lowest[0]:.4g}, for {lowest[1]}"
+            f" and {lowest[2]}; choose a threshold of at least {_up(lowest[0])}"
+            f"{others if n_unknown else ''}."
         )
     return _select(matrix, threshold)
 
@@ -184,14 +188,14 @@ def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:
         (np.abs(known - known.T) > SYMMETRIC) | (np.isnan(scores) != np.isnan(scores.T))
     ):
         raise UsageError(
-            f"{source} must be symmetric, got {scores[one, two]:g} for {names[one]} and"
-            f" {names[two]}, but {scores[two, one]:g} for {names[two]} and {names[one]}."
+            f"{source} must be symmetric, got {digits(scores[one, two])} for {names[one]} and"
+            f" {names[two]}, but {digits(scores[two, one])} for {names[two]} and {names[one]}."
         )
     diagonal = np.diag(scores)
     for (number,) in np.argwhere(np.abs(diagonal - 1) > SYMMETRIC):
         raise UsageError(
             f"{source} must be 1 on the diagonal, because a corruption fully overlaps itself, got "
-            f"{diagonal[number]:g} for {names[number]}."
+            f"{digits(diagonal[number])} for {names[number]}."
         )
 
 
