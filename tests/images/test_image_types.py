@@ -18,6 +18,13 @@ def noisy(images, **options):
     return ec.corrupt(images, "gaussian_noise", severity=3, **options)
 
 
+def with_value(value):
+    """Return an image of 0.5 with one other value."""
+    image = np.full((16, 16, 3), 0.5, np.float32)
+    image[0, 0, 0] = value
+    return image
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(2, 3, 16, 12), (2, 1, 16, 12), (3, 16, 12), (1, 16, 12)])
 def test_tensors_come_back_in_kind_and_are_left_alone(dtype, shape):
@@ -164,6 +171,11 @@ def nan_image():
         (np.zeros((16, 16, 3), bool), "uint8 or float, got bool"),
         (torch.full((1, 3, 16, 16), 255.0), "[0, 1]"),
         (np.full((16, 16, 3), -0.5), "[0, 1]"),
+        (with_value(1.0000001), "must be in [0, 1], got values from 0.5 to 1.0000001; clip them."),
+        (with_value(-1e-9), "must be in [0, 1], got values from -1e-09 to 0.5; undo their"),
+        (with_value(255), "must be in [0, 1], got values from 0.5 to 255; divide by 255"),
+        (with_value(float("inf")), "must be in [0, 1], got values from 0.5 to inf; clip them."),
+        (with_value(float("nan")), "images contain NaN"),
         (torch.rand(1, 3, 7, 16), "at least 8 px"),
         (np.zeros((16, 7, 3), np.uint8), "at least 8 px"),
         (torch.rand(16, 16), "(C, H, W)"),
@@ -190,7 +202,9 @@ def test_what_cannot_be_used_is_rejected_in_one_sentence(images, sentence):
         ({"name": "gaussian_noise", "severity": float("nan")}, "severity must be in [0, 5]"),
         ({"name": "gaussian_noise", "severity": [1, 2]}, "one per image (1)"),
         ({"name": "gaussian_noise", "severity": "high"}, "severity must be a number"),
-        ({"name": "gaussian_noise", "sigma": 3.0}, "sigma must be in [0, 1], got 3"),
+        ({"name": "gaussian_noise", "sigma": 3.0}, "sigma must be in [0, 1], got 3."),
+        ({"name": "gaussian_noise", "sigma": 1.0000001}, "in [0, 1], got 1.0000001."),
+        ({"name": "gaussian_noise", "severity": 5.0000001}, "in [0, 5], got 5.0000001."),
         ({"name": "gaussian_noise", "sgma": 0.1}, "no parameter 'sgma'"),
         ({"name": "gaussian_noise"}, "Give a strength"),
         ({"severity": 3}, "Give the name"),

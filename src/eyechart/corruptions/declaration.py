@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.arguments import digits
 from eyechart.core.devices import to_device
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
@@ -78,10 +79,10 @@ class Parameter:
             bad = values[~((values >= self.low) & (values <= self.high))]
             allowed = f"in [{self.low:g}, {self.high:g}]"
         if bad.size:
-            raise UsageError(f"{self.name} must be {allowed}, got {bad[0]:g}.")
+            raise UsageError(f"{self.name} must be {allowed}, got {digits(bad[0])}.")
         if self.integer and np.any(values != np.round(values)):
             fraction = values[values != np.round(values)][0]
-            raise UsageError(f"{self.name} must be a whole number, got {fraction:g}.")
+            raise UsageError(f"{self.name} must be a whole number, got {digits(fraction)}.")
         if self.odd and np.any(values % 2 == 0):
             raise UsageError(f"{self.name} must be odd, got {values[values % 2 == 0][0]:g}.")
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PPoly
 from scipy.special import betainc
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import brief, digits
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.curves.pieces import refined, values_at
@@ -51,7 +51,7 @@ class Density:
         # normalization is checked, not imposed: R is an expectation under q
         integral = float(self.pieces.integrate(0, 1))
         if abs(integral - 1) > 1e-9:
-            raise UsageError(f"A density must integrate to 1, got {integral:g}.")
+            raise UsageError(f"A density must integrate to 1, got {digits(integral)}.")
 
     def __call__(self, delta_v: ArrayLike) -> FloatArray:
         """Return the density at each of these visual changes."""

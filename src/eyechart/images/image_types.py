@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import Parameter
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import brief, digits
 from eyechart.core.errors import UsageError
 
 SMALLEST_SIDE = 8
@@ -144,8 +144,14 @@ def check_batch(batch: Batch) -> None:
             elif high <= 2 or np.isinf(high):
                 advice = "clip them"
             raise UsageError(
-                f"Float images must be in [0, 1], got values from {low:g} to {high:g}; {advice}."
+                f"Float images must be in [0, 1], got values from {_digits(low)} to"
+                f" {_digits(high)}; {advice}."
             )
+
+
+def _digits(value: float) -> str:
+    """Return a float32 value with the digits that tell it from its neighbors."""
+    return digits(np.float32(value))
 
 
 def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from eyechart.core.arguments import as_list, as_number, as_text, as_whole, as_within, brief
+from eyechart.core.arguments import as_list, as_number, as_text, as_whole, as_within, brief, digits
 from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.randomness import ImageRandom, check_seed, hash64
 from eyechart.corruptions.kernels.affine import PixelMap
@@ -367,7 +367,9 @@ def _as_range(name: str, value: object) -> Range:
         low, high = (as_number(end, name) for end in value)
         # written so that NaN is rejected
         if not low <= high:
-            raise UsageError(f"{name} must be a range (low, high), got {low:g} to {high:g}.")
+            raise UsageError(
+                f"{name} must be a range (low, high), got {digits(low)} to {digits(high)}."
+            )
         return low, high
     number = as_number(value, name)
     return number, number

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from eyechart.core.arguments import as_number, as_text, as_texts
+from eyechart.core.arguments import as_number, as_text, as_texts, digits
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -201,7 +201,7 @@ def cluster_order(scores: FloatArray) -> list[int]:
 def check_min_gain(min_gain: float) -> None:
     """Raise a UsageError if the minimum gain is not in [0, 1)."""
     if not 0 <= as_number(min_gain, "min_gain") < 1:
-        raise UsageError(f"min_gain must be in [0, 1), such as 0.02, got {min_gain:g}.")
+        raise UsageError(f"min_gain must be in [0, 1), such as 0.02, got {digits(min_gain)}.")
 
 
 def gain_notes(names: Sequence[str], gains: FloatArray, min_gain: float) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Self
 
+from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, Seed, ShardOption
 from eyechart.curves.curve_settings import N_BOOTSTRAP
@@ -92,7 +93,7 @@ class CalibrationSettings:
         if not 0 < self.upper < self.lower < 1:
             raise UsageError(
                 f"lower and upper must be robustness scores between 0 and 1, and lower (at the mild"
-                f" end) must exceed upper, got {self.lower:g} and {self.upper:g}."
+                f" end) must exceed upper, got {digits(self.lower)} and {digits(self.upper)}."
             )
 
 

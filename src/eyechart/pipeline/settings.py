@@ -17,6 +17,7 @@ from eyechart.core.arguments import (
     as_path,
     as_text,
     as_within,
+    digits,
 )
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -108,7 +109,7 @@ class ModelCheckSettings:
         if self.n < 1:
             raise UsageError(f"n must be at least 1, got {self.n}.")
         if self.expect is not None and not 0 <= self.expect <= 1:
-            raise UsageError(f"The expected top-1 must be in [0, 1], got {self.expect:g}.")
+            raise UsageError(f"The expected top-1 must be in [0, 1], got {digits(self.expect)}.")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, stdtrit
 
-from eyechart.core.arguments import as_number
+from eyechart.core.arguments import as_number, digits
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 
@@ -52,7 +52,7 @@ def check_level(level: float) -> float:
     """
     share = as_number(level, "level")
     if not 0 < share < 1:
-        raise UsageError(f"level must be between 0 and 1, got {share:g}.")
+        raise UsageError(f"level must be between 0 and 1, got {digits(share)}.")
     return share
 
 

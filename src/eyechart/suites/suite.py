@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from eyechart.core.arguments import as_path, as_text, brief, regular_file
+from eyechart.core.arguments import as_path, as_text, brief, digits, regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
@@ -351,7 +351,7 @@ def _check_range(entry: Entry, parameter: Parameter) -> None:
         if not parameter.low <= number <= parameter.high:
             raise ValueError(
                 f"{entry.name}: {parameter.name} must be in"
-                f" [{parameter.low:g}, {parameter.high:g}], got {number:g}"
+                f" [{parameter.low:g}, {parameter.high:g}], got {digits(number)}"
             )
 
 

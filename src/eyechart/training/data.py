@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import digits
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
@@ -197,7 +198,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
     to the training set instead of raising an error.
     """
     if not 0 < held_out < 1:
-        raise UsageError(f"The held-out fraction must be between 0 and 1, got {held_out:g}.")
+        raise UsageError(f"The held-out fraction must be between 0 and 1, got {digits(held_out)}.")
     labels = _labels_of(images)
     if not lone:
         _check_counts(images.source, labels)

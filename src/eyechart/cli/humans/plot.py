@@ -10,6 +10,7 @@ import typer
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
@@ -67,7 +68,7 @@ def plot(
         raise UsageError("--similar needs --by-class: add it, or omit --similar.")
     percent = 100 * (PUBLISHED_LEVEL if by_class else CONFIDENCE) if level is None else level
     if not 0 < percent < 100:
-        raise UsageError(f"--level must be between 0 and 100, got {percent:g}.")
+        raise UsageError(f"--level must be between 0 and 100, got {digits(percent)}.")
     check_file_to_write(out)
     check_figure(out)
     fit = make_fit(curves)
