@@ -313,7 +313,7 @@ def test_two_damaged_images_of_150_are_too_many(many, kind):
     with pytest.raises(ec.UsageError) as rejected:
         ec.load_images(many / "list.csv", "native")
     said = str(rejected.value)
-    assert "2 of 150 images" in said and "148.png" in said and "1 %" in said
+    assert "2 of 150 images" in said and "more than 1 %: 003.png, 148.png; the first" in said
 
 
 def test_one_damaged_image_of_few_is_more_than_one_percent(tmp_path):
@@ -322,6 +322,19 @@ def test_one_damaged_image_of_few_is_more_than_one_percent(tmp_path):
     (tmp_path / "2.png").write_bytes(b"nothing")
     with pytest.raises(ec.UsageError, match=r"1 of 5 images .*2\.png"):
         ec.load_images(tmp_path, "native")
+
+
+def test_the_first_damaged_images_are_named_and_the_others_counted(tmp_path):
+    for index in range(12):
+        image_file(tmp_path / f"{index:02}.png", index, (20, 20))
+    for index in (1, 4, 6, 8, 11):
+        (tmp_path / f"{index:02}.png").write_bytes(b"nothing")
+    with pytest.raises(ec.UsageError) as rejected:
+        ec.load_images(tmp_path, "native")
+    assert str(rejected.value).startswith(
+        "At least 5 of 12 images cannot be used, which is more than 1 %: 01.png, 04.png, 06.png"
+        f" and 2 more; the first error is: {tmp_path / '01.png'} is not an image"
+    )
 
 
 # What is kept in memory and what is read again

@@ -12,8 +12,8 @@ from PIL import Image
 import eyechart as ec
 import small_models
 from commands import assert_rejected
+from eyechart.images import imageset
 from eyechart.images.published_folders import list_published
-from eyechart.predictions import unreadable
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
@@ -404,7 +404,7 @@ def test_a_test_set_is_not_drawn_from_corrupted_images(run, cheap, tmp_path):
 @pytest.fixture
 def lenient(monkeypatch):
     """One of eight pictures may be damaged."""
-    monkeypatch.setattr(unreadable, "MOST_DAMAGED", 0.2)
+    monkeypatch.setattr(imageset, "MOST_DAMAGED", 0.2)
 
 
 @pytest.mark.parametrize("with_clean", [False, True])
@@ -417,7 +417,7 @@ def test_a_damaged_file_leaves_its_image_out_everywhere(
     more = ("--clean", clean, "--stimulus", "native") if with_clean else ()
     ran = evaluate(copy, "--check", *more)
     assert ran.status == 0, ran.err
-    assert "1 damaged images were left out: red/1.png" in ran.out
+    assert "1 damaged image was left out: red/1.png." in ran.out
     found = results(tmp_path / "out")
     assert [each["name"] for each in found["images"]["damaged"]] == ["red/1.png"]
     space = found["models"][0]["spaces"]["native"]

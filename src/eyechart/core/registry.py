@@ -19,10 +19,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     known = sorted(known)
     # names without a prefix first: "fog" is nearer to fog than to a suite's vcr/fog
     near = near_names(name, sorted(known, key=lambda other: "/" in other))
-    if near:
-        hint = f"Did you mean {one_of(map(repr, near))}?"
-    else:
-        hint = f"Known: {', '.join(known)}."
+    hint = f"Did you mean {one_of(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
     return UsageError(f"Unknown {kind} '{shortened(name)}'. {hint}")
 
 

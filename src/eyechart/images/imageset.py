@@ -12,6 +12,7 @@ from torch import Tensor
 from eyechart.core.arguments import as_flag, as_path
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, first_names
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
 from eyechart.core.records import CheckedFields
@@ -50,6 +51,16 @@ class Damaged:
 
     name: str
     why: str
+
+
+def reject_too_many(damaged: Sequence[Damaged], n_images: int, advice: str) -> None:
+    """Raise a UsageError that names the first damaged images if they are more than 1 %."""
+    if len(damaged) > MOST_DAMAGED * n_images:
+        names = first_names([image.name for image in damaged])
+        raise UsageError(
+            f"At least {len(damaged):,} of {count_of(n_images, 'image')} cannot be used, which is"
+            f" more than 1 %: {names}; the first error is: {damaged[0].why} {advice}"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -284,13 +295,6 @@ def load_listed(
                 n_enlarged += enlarged
                 if isinstance(outcome, str):
                     damaged.append(Damaged(image.name, outcome))
-                    # Fail at once rather than after decoding a large dataset that cannot be used.
-                    if len(damaged) > MOST_DAMAGED * len(listed):
-                        raise UsageError(
-                            f"At least {len(damaged)} of {len(listed)} images cannot be used,"
-                            f" which is more than 1 %; the last error is: {outcome} Fix or remove"
-                            " them."
-                        )
                 else:
                     if not outcome.is_meta:
                         # A uint8 tensor takes one byte per element.
@@ -300,6 +304,9 @@ def load_listed(
                     height, width = outcome.shape[1:]
                     good.append((image, digest, (height, width)))
                 advance(1, "")
+            # Fail at once rather than after decoding a large dataset that cannot be used, but after
+            # a whole block: several damaged images are named together.
+            reject_too_many(damaged, len(listed), "Fix or remove them.")
     # `good` is not empty: if all images were damaged, the limit above has raised.
     images, digests, sizes = zip(*good, strict=True)
     if is_auto and how.width_and_height is None:

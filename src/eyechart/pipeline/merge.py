@@ -37,7 +37,7 @@ from eyechart.pipeline.shard_folder import (
 )
 from eyechart.predictions.destroyed import DESTROYED
 from eyechart.predictions.loop import PredictionTask
-from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_many
+from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_unless_few
 from eyechart.results.schema import PREDICTIONS_FOLDER, Results
 from eyechart.results.writing import write_results
 from eyechart.testsets.pilot import with_strengths
@@ -120,7 +120,7 @@ def _merge_predictions(
             folders = {shard: _predictions(out, shard) for shard in records}
             _merge_table(name, task, folders, folder)
             step(1, "")
-    reject_too_many(left_out(folder), task.images)
+    reject_unless_few(left_out(folder), task.images)
     return EvaluationRun(settings, task, folder)
 
 

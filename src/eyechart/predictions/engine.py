@@ -13,7 +13,7 @@ from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts
 from eyechart.predictions.engines import ENGINES, IN_PROCESS, Resources
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
-from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_many
+from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_unless_few
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def predict(
         if items:
             runner.run(RemainingWork(task, items, folder), advance, resources)
         # Counted over all writers of part files, because a loop counts only its own.
-        reject_too_many(left_out(folder), task.images)
+        reject_unless_few(left_out(folder), task.images)
         parts.merge()
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts
-from eyechart.images.imageset import MOST_DAMAGED, Damaged, ImageSet
+from eyechart.images.imageset import Damaged, ImageSet, reject_too_many
 from eyechart.testsets.stimuli import LoadedSamples
 
 UNREADABLE = "unreadable"
@@ -44,17 +43,13 @@ class LeftOut:
 
     def check(self) -> None:
         """Raise a UsageError if too many images are left out."""
-        reject_too_many([Damaged(*pair) for pair in self.damaged.items()], self.images)
+        reject_unless_few([Damaged(*pair) for pair in self.damaged.items()], self.images)
 
 
-def reject_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
+def reject_unless_few(damaged: Sequence[Damaged], images: ImageSet) -> None:
     """Raise a UsageError if more than 1 % of the images are left out."""
-    if len(damaged) > MOST_DAMAGED * len(images):
-        raise UsageError(
-            f"At least {len(damaged)} of {len(images)} images cannot be used, which is more than"
-            f" 1 %; the last error is: {damaged[-1].why} Fix the files, and run the same command to"
-            " resume."
-        )
+    advice = "Fix the files, and run the same command to resume."
+    reject_too_many(damaged, len(images), advice)
 
 
 def left_out(folder: Path) -> list[Damaged]:
