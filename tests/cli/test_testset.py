@@ -95,6 +95,19 @@ def test_coverage_is_counted_in_both_ways(run, made):
     assert "0.000" in run("testset", "coverage", made, "--min-per-bin", 1000).out
 
 
+def test_it_is_said_why_bins_are_not_covered_and_which_n_would_do(run, folder, tmp_path):
+    given = ("--stimulus", "native", "--corruption", "gaussian_noise", "--sampling", "uniform")
+    path = tmp_path / "t.parquet"
+    result = run("testset", "make", "--images", folder, "--out", path, "--n", 45, *given)
+    assert result.status == 0, result.err
+    assert (
+        "45 samples per corruption cannot cover all 40 bins, which need 20 samples each: make the"
+        " test set with --n 800 or more.\n"
+    ) in result.out
+    one = run("testset", "coverage", path, "--min-per-bin", 1)
+    assert one.status == 0 and "cannot cover" not in one.out
+
+
 def test_rendered_images_are_those_of_the_python_call(run, made, folder, tmp_path):
     out = tmp_path / "images"
     result = run("testset", "render", made, "--images", folder, "--out", out)

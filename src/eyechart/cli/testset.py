@@ -12,6 +12,7 @@ from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
+from eyechart.core.phrases import count_of
 from eyechart.suites.presets import TESTS, preset_line
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
@@ -107,7 +108,8 @@ def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> Non
             if not any(parts.glob("*.parquet")):
                 remove_parts(parts)
             raise
-    print(f"{out}: {len(drawn)} samples of {', '.join(drawn.corruptions)} and clean images.")
+    samples = count_of(len(drawn), "sample")
+    print(f"{out}: {samples} of {', '.join(drawn.corruptions)} and clean images.")
     _print_coverage(drawn.coverage())
 
 
@@ -135,8 +137,8 @@ def _make_shard(settings: SampleSettings, source: "ImageSource", out: Path, shar
         )
     else:
         print(
-            f"Shard {shard}: {n_samples} samples in {parts}; when all {shard.count} shards are"
-            f" done, run: eyechart merge {out}"
+            f"Shard {shard}: {count_of(n_samples, 'sample')} in {parts}; when all {shard.count}"
+            f" shards are done, run: eyechart merge {out}"
         )
 
 
@@ -161,8 +163,9 @@ def describe(testset: Manifest) -> None:
 
     described = read_testset(testset)
     plan, header = described.plan, described.header
-    images = len(described.table["digest"].unique())
-    print(f"{testset}: {len(described)} samples of {images} images ({header.images})")
+    samples = count_of(len(described), "sample")
+    images = count_of(len(described.table["digest"].unique()), "image")
+    print(f"{testset}: {samples} of {images} ({header.images})")
     print(f"suite {plan.suite}, sampling {plan.sampling}, n {plan.n}, seed {plan.seed}")
     print(f"stimulus {header.stimulus}, visual change {plan.ruler}, labels {plan.labels}")
     if plan.jpeg is not None:
@@ -171,7 +174,7 @@ def describe(testset: Manifest) -> None:
     if header.damaged:
         print(f"skipped as damaged: {', '.join(header.damaged)}")
     for name in described.corruptions:
-        print(f"  {name}: {described.count(name)} samples, {described.ranges(name)}")
+        print(f"  {name}: {count_of(described.count(name), 'sample')}, {described.ranges(name)}")
 
 
 @app.command("coverage")
@@ -198,6 +201,7 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
     from rich.table import Table
 
     from eyechart.reports.words import at_least
+    from eyechart.testsets.coverage import TEXT_BINS
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("corruption", no_wrap=True)
@@ -221,6 +225,14 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
         " published tables; 40 bins: as in the text of the paper; reached: bins with at least one"
         " sample."
     )
+    n_samples = max((sampled.rows for sampled in coverages), default=0)
+    needed = TEXT_BINS * min_per_bin
+    if n_samples < needed:
+        print(
+            f"{count_of(n_samples, 'sample')} per corruption cannot cover all {TEXT_BINS} bins,"
+            f" which need {count_of(min_per_bin, 'sample')} each: make the test set with --n"
+            f" {needed} or more."
+        )
 
 
 def _bars(histogram: tuple[int, ...]) -> str:
@@ -294,4 +306,4 @@ def render(settings: RenderSettings) -> None:
             raise Stop(
                 f"Stopped: finished images are in {out}; run the same command again to resume."
             ) from None
-    print(f"{count} images in {out}, identical to the images of the test set.")
+    print(f"{count_of(count, 'image')} in {out}, identical to the images of the test set.")
