@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from commands import assert_rejected
+from commands import assert_rejected, image_file
 from eyechart.suites.catalogue import list_corruptions
 from imagenet_names import save_archive
 from small_models import save_images
@@ -90,10 +90,27 @@ def test_on_other_images_the_first_line_says_what_to_type(run, folder, tmp_path)
     for options in (("--preset", "imagenet-c"), ("--suite", "imagenet-noc")):
         line = first_line(run("evaluate", "small_models:colors", *given, *options))
         assert "No CE: The table '" in line and "but 8 images were given" in line
-        assert line.endswith("for example --baseline torchvision:alexnet --download.")
+        # AlexNet does not know these classes
+        assert line.endswith("with the same classes on the same images: --baseline MODEL.")
     own = run("evaluate", "small_models:colors", *given, "--baseline", "small_models:pale_colors")
     assert first_line(own).endswith("; CE against small_models:pale_colors.")
     assert first_line(run("evaluate", "small_models:colors", *given)).endswith("±0.22.")
+
+
+def test_on_other_images_of_imagenets_classes_the_first_line_names_alexnet(run, tmp_path):
+    for wnid in ("n02123045", "n02085620"):
+        for number in range(2):
+            image_file(tmp_path / "set" / wnid / f"{number}.png", number)
+    given = ("evaluate", MODEL, "--images", tmp_path / "set", "--suite", "imagenet-c", "--dry-run")
+    alexnet = "on the same images, for example --baseline torchvision:alexnet --download."
+    line = first_line(run(*given))
+    assert "but 4 images were given" in line and line.endswith(alexnet)
+    line = first_line(run(*given, "--labels", "entry16"))
+    assert "not for 16 categories: use --labels native, or evaluate" in line
+    assert line.endswith(alexnet)
+    # a model that needs no download, in its place
+    own = run(*given, "--labels", "entry16", "--baseline", "tinted_contrasts:untrained_thousand")
+    assert first_line(own).endswith("CE against tinted_contrasts:untrained_thousand.")
 
 
 def test_a_table_that_is_not_valid_is_rejected_before_the_plan_is_shown(run, folder, tmp_path):
@@ -101,7 +118,7 @@ def test_a_table_that_is_not_valid_is_rejected_before_the_plan_is_shown(run, fol
         "evaluate", "small_models:colors", "--images", folder, "--suite", "imagenet-c", "--out",
         tmp_path / "out", "--baseline", "alexnet", "--dry-run",
     )  # fmt: skip
-    assert_rejected(told, "but 8 images were given", "--baseline torchvision:alexnet --download")
+    assert_rejected(told, "but 8 images were given", "--baseline MODEL")
     assert "Plan: " not in told.err and not (tmp_path / "out").exists()
 
 

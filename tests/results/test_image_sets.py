@@ -37,7 +37,10 @@ def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_
     [
         ("50,000 images .* 970 images were given", {"names": ["a.JPEG"] * 970}),
         ("these have other names", {"names": ["a.JPEG"] * 50_000}),
-        ("these images have others", {"labels_per_class": {"n0": 50_000}}),
+        (
+            "these images have others",
+            {"labels_per_class": dict.fromkeys(wordnet_ids()[:100], 500)},
+        ),
         ("other labels", {"labels_per_class": dict.fromkeys(range(1000), 49)}),
         ("at 224 px, but these images have 299 px", {"side": 299}),
         ("these are corruptions of vcr", {"suite": "vcr"}),
@@ -52,6 +55,14 @@ def test_elsewhere_the_table_does_not_hold_and_the_sentence_says_why(
     assert sentence.endswith("for example --baseline torchvision:alexnet --download.")
     with pytest.raises(ValueError, match=words):
         raise ValueError(sentence)
+
+
+@pytest.mark.parametrize("labels", [("cat", "dog"), ("0", "1"), (*wordnet_ids(), "n0")])
+def test_a_baseline_for_other_classes_than_imagenets_is_not_alexnet(labels, validation_set):
+    changes = {"names": ["a.png"] * 8, "labels_per_class": dict.fromkeys(labels, 4)}
+    assert holds("alexnet", **{**validation_set, **changes}).endswith(
+        "evaluate a baseline with the same classes on the same images: --baseline MODEL."
+    )
 
 
 @pytest.mark.parametrize(

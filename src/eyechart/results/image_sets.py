@@ -29,10 +29,10 @@ N_IMAGES, N_CLASSES = 50_000, 1_000
 SIDE, QUALITY = 224, 85
 """Side in pixels and JPEG quality of ImageNet-C's files."""
 
-OTHER_BASELINE = (
+ALEXNET_BASELINE = (
     "evaluate a baseline on the same images, for example --baseline torchvision:alexnet --download"
 )
-"""What to do where no published table is valid."""
+"""What to do with ImageNet's classes where no published table is valid."""
 
 NAME = re.compile(r"(?:.*[/\\])?ILSVRC2012_val_(\d{8})(?:\.\w+)?")
 
@@ -101,6 +101,15 @@ def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
     return ""
 
 
+def other_baseline(labels_per_class: Labels) -> str:
+    """Return what to do where no published table is valid for images with these labels."""
+    labels = {str(label) for label in labels_per_class}
+    # Fewer numbers may be those of any model's outputs.
+    if labels <= set(wordnet_ids()) or labels == set(map(str, range(N_CLASSES))):
+        return ALEXNET_BASELINE
+    return "evaluate a baseline with the same classes on the same images: --baseline MODEL"
+
+
 def holds(
     baseline: Baseline | str,
     *,
@@ -131,11 +140,12 @@ def holds(
     if not table.suites:
         return ""
     # The first reason that applies is reported, the most general one first.
-    reason, remedy = _suite_reason(table, suite, corruptions), OTHER_BASELINE
+    no_table = other_baseline(labels_per_class)
+    reason, remedy = _suite_reason(table, suite, corruptions), no_table
     reason = reason or why_not(table.images, names, labels_per_class)
     if not reason and side != SIDE:
         reason = f"at {SIDE} px, but these images have {side} px"
-        remedy = OTHER_BASELINE if published_files else f"give --stimulus {SIDE}"
+        remedy = no_table if published_files else f"give --stimulus {SIDE}"
     if not reason:
         reason, remedy = _file_reason(table, published_files, jpeg)
     return f"The table '{table.name}' is valid {reason}: {remedy}." if reason else ""

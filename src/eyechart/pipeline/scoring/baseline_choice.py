@@ -18,7 +18,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.images.imageset import ImageSet
 from eyechart.models.find import NAMED
 from eyechart.models.model import Model
-from eyechart.results.image_sets import holds
+from eyechart.results.image_sets import ALEXNET_BASELINE, holds
 from eyechart.scores.baseline_tables import Baseline, built_in, find_baseline, measured_baseline
 from eyechart.suites.suite import all_entries
 from eyechart.testsets.plan import CLEAN, Plan
@@ -175,7 +175,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
     if plan.labels == "entry16":
         return (
             f"The table '{table.name}' is valid for ImageNet's 1,000 classes, not for 16 "
-            "categories: use --labels native."
+            f"categories: use --labels native, or {ALEXNET_BASELINE}."
         )
     why = holds(
         table,
