@@ -238,6 +238,8 @@ def test_the_command_holds_out_what_was_published(archive, kinds, run, tmp_path)
     (fold,) = results["folds"]
     assert {int(name.rpartition("fine")[2]) for name in fold["held"]} == set(FIRST)
     assert fold["n_images"] == [40, 40, 240] and results["classes"] == 20
+    assert results["protocol"] == "published" and results["familiar"] is not None
+    assert "familiar images are from the dataset's test set. Training images: 240." in told.out
     assert fold["missing"] == [] and "has no pictures" not in told.out
     recipe = json.loads((out / "run.json").read_text())
     # the published recipe, where nothing else is said

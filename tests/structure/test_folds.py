@@ -18,7 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
 from eyechart.images.image_sources import find_images
 from eyechart.models.model import Model
-from eyechart.structure.folds import style_folds, subclass_folds
+from eyechart.structure.folds import named_fold, style_folds, subclass_folds
 from eyechart.structure.holdout_images import load_holdout_images
 from eyechart.training.data import Held, training_data
 from eyechart.training.image_blocks import predict_held
@@ -139,6 +139,54 @@ def test_images_that_are_only_for_tests_are_never_trained_with(rows, data):
     kinds = in_memory(rows, to_test)
     for fold in folds_or_reject(subclass_folds, kinds, 1, folds=2):
         assert_nothing_leaks(rows, fold, names_of(rows, "subclass"), to_test)
+
+
+# The published protocol
+
+
+@settings(max_examples=40)
+@given(data_sets(), st.integers(0, 5), st.sampled_from(["style", "subclass"]))
+def test_published_training_set_is_the_complement_of_the_held_out_set(rows, seed, trait):
+    kinds, names = in_memory(rows), names_of(rows, trait)
+    if trait == "style":
+        folds = style_folds(kinds, seed=seed, protocol="published")
+    else:
+        folds = subclass_folds(kinds, 1, folds=3, seed=seed, protocol="published")
+    for fold in folds:
+        held = [place for place, name in enumerate(names) if name in fold.held]
+        assert held and fold.held_out.tolist() == held
+        assert fold.train.tolist() == [place for place in range(len(rows)) if place not in held]
+        # near-duplicates stay in training
+        assert len(fold.familiar) == 0 and fold.copies == 0
+
+
+def test_published_training_set_of_named_subclasses_is_the_complement_of_the_held_out_set():
+    rows = [Row("a", "p", kind, 0) for kind in "xy"] + [Row("b", "p", "x", 0)] * 3
+    fold = named_fold(in_memory(rows), ["a/x"], protocol="published")
+    assert (fold.held_out.tolist(), fold.train.tolist()) == ([0], [1, 2, 3, 4])
+    # all of them show one drawing, so none would be left for training
+    with pytest.raises(UsageError, match="no familiar images"):
+        named_fold(in_memory(rows), ["a/x"])
+
+
+def test_own_test_images_stay_familiar_images_with_the_published_protocol():
+    rows = [Row(label, "p", kind) for label in "ab" for kind in "xy" for _ in range(4)]
+    rows = [replace(row, drawing=number) for number, row in enumerate(rows)]
+    to_test = [number % 2 == 1 for number in range(16)]
+    # an image of the training part that is also in the test part
+    rows[4] = replace(rows[4], drawing=rows[5].drawing)
+    fold = named_fold(in_memory(rows, to_test), ["a/x"], protocol="published")
+    assert (fold.held_out.tolist(), fold.train.tolist()) == ([1, 3], [4, 6, 8, 10, 12, 14])
+    assert fold.familiar.tolist() == [5, 7]
+
+
+def test_a_class_without_training_images_is_rejected_with_the_published_protocol():
+    rows = [Row(label, "p", kind) for label, kind in ("ax", "ax", "bx", "by")]
+    with pytest.raises(UsageError, match="No training images of the class 'a'"):
+        named_fold(in_memory(rows), ["a/x"], protocol="published")
+
+
+# Near-duplicates
 
 
 def test_the_copies_that_were_planted_are_those_that_are_found():

@@ -156,8 +156,23 @@ def test_the_command_says_and_records_what_stands_for_published_names(run, tmp_p
     told = run("structure", "subclass", "--images", where, "--order", "published", *words)
     assert told.status == 0, told.err
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["folds"][0]["n_images"][0] == 40
+    # as in the paper, all others are trained on
+    assert results["folds"][0]["n_images"] == [40, 0, len(rows) - 40]
+    assert results["protocol"] == "published"
     assert json.loads((tmp_path / "out" / "run.json").read_text())["stimulus"] == "32x32"
     for note in results["notes"]:
         assert f"Note: {note}" in told.out
     assert "the closest ones" in results["notes"][0] and "(10 of the 50" in results["notes"][1]
+
+
+def test_published_names_can_be_held_out_with_familiar_images(run, tmp_path):
+    rows = [Row(("red", "blue")[n % 2], subclass=name) for n, name in enumerate(published_names())]
+    rows += [Row(label, subclass=f"other{n}") for label in ("red", "blue") for n in range(3)]
+    where = write_rows(tmp_path / "set", rows, tinted)
+    words = ("--arch", "textures:network", "--epochs", 1, "--batch-size", 4)
+    given = ("--order", "published", "--protocol", "familiar", "--out", tmp_path / "out", *words)
+    told = run("structure", "subclass", "--images", where, *given)
+    assert told.status == 0, told.err
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["folds"][0]["n_images"] == [50, 2, 4] and results["familiar"] is not None
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["stimulus"] == "32x32"

@@ -21,6 +21,7 @@ from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import try_lock
+from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.reports.html.structure_view import structure_views
 from eyechart.structure.folds import Fold, style_folds
@@ -28,6 +29,7 @@ from eyechart.structure.holdout_images import load_holdout_images
 from eyechart.structure.holdout_scores import keep_examples, score_study
 from eyechart.structure.holdout_study import HoldoutJob, HoldoutStudy, run_study
 from eyechart.structure.study_results import read_holdout_results
+from eyechart.training.data import training_data
 from eyechart.training.recipe import Recipe
 from interrupting import stopping
 from kinds_data import STYLES, TINTS, Row, colors, in_memory, tinted, write_rows
@@ -275,6 +277,59 @@ def test_copies_that_were_not_trained_with_are_told_of(run, tmp_path):
     assert told_by(tmp_path / "out")["folds"][0]["copies"] == 2
 
 
+# The published protocol
+
+
+def test_published_protocol_trains_on_all_images_that_are_not_held_out(run, tmp_path):
+    where = write_rows(tmp_path / "set", colors(4), tinted)
+    pale, plain = (sorted((tmp_path / "set").glob(f"{style}/*/*.png")) for style in STYLES[1:])
+    shutil.copy(pale[0], plain[0])
+    usual = ("structure", "style", "--images", where, "--epochs", 1, "--stimulus", "native", *USUAL)
+    out = tmp_path / "out"
+    told = run(*usual, "--protocol", "published", "--out", out)
+    assert told.status == 0, told.err
+    assert told.out.startswith("Protocol published (as in the paper): networks are trained on all")
+    assert "none of them are left for an accuracy on familiar images. Training images: 48." in (
+        told.out
+    )
+    assert "duplicates of test images:" not in told.out
+    results = told_by(out)
+    assert (results["protocol"], results["familiar"], results["gap"]) == ("published", None, None)
+    assert json.loads((out / "run.json").read_text())["protocol"] == "published"
+    images = load_holdout_images(where, "style", "native", NoProgress()).data.images
+    for fold in results["folds"]:
+        assert fold["n_images"] == [24, 0, 48] and fold["copies"] == 0
+        assert fold["familiar"] is fold["gap"] is None
+        checkpoint = read_checkpoint(out / "models" / "0" / f"{fold['name']}.pt")
+        own = [n for n, one in enumerate(images.listed) if one.style != fold["name"]]
+        expected = training_data(images.take(own), CLASSES).fingerprint
+        assert checkpoint.recipe["settings"]["data"] == expected
+    (view,) = structure_views([out])
+    assert "familiar" not in view.text and "all images that are not held out" in str(
+        view.table.note
+    )
+    assert "–" in view.table.rows[0].cells and view.charts[0].title == "Accuracy on held-out images"
+    # the same folder cannot be continued with the other protocol, which is the default
+    assert_rejected(run(*usual, "--out", out), "protocol: published, now familiar")
+
+
+def test_familiar_protocol_is_named_as_eyecharts_and_recorded(study):
+    folder, said = study
+    assert said.startswith("Protocol familiar (eyechart's own): familiar images are tested and not")
+    assert "Training images: 24." in said.splitlines()[0]
+    assert told_by(folder)["protocol"] == "familiar"
+    (view,) = structure_views([folder])
+    assert "Protocol familiar (eyechart's own)" in str(view.table.note)
+
+
+def test_results_without_a_protocol_are_of_eyecharts(study, tmp_path):
+    # as written before there were two protocols
+    told = told_by(study[0])
+    del told["protocol"]
+    (tmp_path / "results.json").write_text(json.dumps(told))
+    assert read_holdout_results(tmp_path).protocol == "familiar"
+
+
 def test_styles_whose_names_look_like_markup_are_shown(run, tmp_path):
     rows = [Row(row.label, row.style, row.subclass) for row in colors(2, ("pale", "plain"))]
     where = write_rows(tmp_path / "set", rows, tinted)
@@ -494,6 +549,7 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
             ("--hold", "red/calm", "--hold", "red/wild", "--hold", "blue/calm", "--folds", 1),
             ("No training images of the class 'red' are left",),
         ),
+        ("style", ("--protocol", "publishd"), ("Unknown protocol 'publishd'", "'published'")),
         ("subclass", ("--order", "alphabet"), ("Unknown order 'alphabet'", "published, random")),
         ("subclass", ("--mixup", -1), ("mixup must be in [0, 100], got -1.0",)),
         ("subclass", ("--cifar100", "somewhere"), ("either --images or --cifar100",)),

@@ -12,6 +12,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.structure.holdout_images import HoldoutImages
+from eyechart.structure.structure_settings import FAMILIAR, PUBLISHED
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +22,11 @@ class Fold:
     Attributes:
         name: Name of the fold.
         held: Styles or subclasses that are held out.
-        train: Images to train on, without near-duplicates of test images.
+        train: Images to train on, without near-duplicates of test images unless the protocol is
+            the published one.
         held_out: Test images of held-out styles or subclasses.
         familiar: Other test images; per class, as many as are held out, or fewer if there are not
-            enough.
+            enough. With the published protocol, none unless the dataset has its own test set.
         copies: Number of near-duplicates removed from training.
     """
 
@@ -36,7 +38,9 @@ class Fold:
     copies: int
 
 
-def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
+def style_folds(
+    kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0, protocol: str = FAMILIAR
+) -> list[Fold]:
     """Return one fold per style (in `only`, if given) that holds out all images of the style."""
     styles = np.array(kinds.names("style"))
     known = sorted(set(styles.tolist()))
@@ -58,7 +62,7 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
                 f"The class {label!r} has images of only one style, {class_styles.pop()!r}, so no "
                 "training images would be left: add other styles, or remove the class."
             )
-    return [_fold(kinds, name, (name,), styles == name, seed) for name in chosen]
+    return [_fold(kinds, name, (name,), styles == name, seed, protocol) for name in chosen]
 
 
 def subclass_folds(
@@ -69,6 +73,7 @@ def subclass_folds(
     folds: int = 3,
     order: Sequence[Sequence[str]] | None = None,
     seed: int = 0,
+    protocol: str = FAMILIAR,
 ) -> list[Fold]:
     """Return folds that each hold out some subclasses, a fixed number per class or in total.
 
@@ -81,6 +86,7 @@ def subclass_folds(
         folds: Number of folds.
         order: Published order in which the subclasses of each class are held out.
         seed: Seed of the random choice.
+        protocol: Which images to train on, one of `PROTOCOLS`.
     """
     subclasses = np.array(kinds.names("subclass"))
     of_class = _subclasses(kinds, subclasses)
@@ -113,15 +119,18 @@ def subclass_folds(
             f" --folds {differ}."
         )
     return [
-        _fold(kinds, f"fold {number}", names, np.isin(subclasses, names), seed)
+        _fold(kinds, f"fold {number}", names, np.isin(subclasses, names), seed, protocol)
         for number, names in enumerate(held, start=1)
     ]
 
 
-def named_fold(kinds: HoldoutImages, held: Sequence[str], seed: int = 0) -> Fold:
+def named_fold(
+    kinds: HoldoutImages, held: Sequence[str], seed: int = 0, protocol: str = FAMILIAR
+) -> Fold:
     """Return the fold that holds out these subclasses, named as in `HoldoutImages.names`."""
     subclasses = np.array(kinds.names("subclass"))
-    return _fold(kinds, "fold 1", tuple(sorted(held)), np.isin(subclasses, list(held)), seed)
+    is_held = np.isin(subclasses, list(held))
+    return _fold(kinds, "fold 1", tuple(sorted(held)), is_held, seed, protocol)
 
 
 def _subclasses(kinds: HoldoutImages, subclasses: NDArray[np.str_]) -> dict[str, list[str]]:
@@ -186,17 +195,28 @@ def _over_all(
 
 
 def _fold(
-    kinds: HoldoutImages, name: str, held: tuple[str, ...], is_held: NDArray[np.bool_], seed: int
+    kinds: HoldoutImages,
+    name: str,
+    held: tuple[str, ...],
+    is_held: NDArray[np.bool_],
+    seed: int,
+    protocol: str,
 ) -> Fold:
     split = bool(kinds.to_test.any())
     # Held-out images outside a dataset's test set are used neither for training nor for testing.
     held_out = np.flatnonzero(is_held & kinds.to_test if split else is_held)
+    if not len(held_out):
+        raise UsageError(f"There are no test images of {name!r}, which is held out.")
+    if protocol == PUBLISHED:
+        train = np.flatnonzero(~is_held & ~kinds.to_test)
+        _check(kinds, name, train)
+        # The dataset's own test images are not trained on, so they can still be familiar images.
+        familiar = _familiar(kinds, held_out, ~is_held & kinds.to_test, name, seed)
+        return Fold(name, held, train, held_out, familiar, 0)
     copies = np.zeros(len(is_held), dtype=bool)
     # Training must not contain near-duplicates of any test image.
     copies[kinds.with_copies(np.flatnonzero(is_held))] = True
     is_other = ~is_held & ~copies
-    if not len(held_out):
-        raise UsageError(f"There are no test images of {name!r}, which is held out.")
     familiar = _familiar(
         kinds, held_out, is_other & kinds.to_test if split else is_other, name, seed
     )

@@ -57,13 +57,14 @@ def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> Holdout
         examples = keep_examples(fold, tables[fold.name][0], score.by_class, kinds, out)
         scores.append(score.model_copy(update={"examples": examples}))
         estimates.append(accuracies)
-    held_out, familiar = (
-        _mean_over_folds(
-            [accuracies[side] for accuracies in estimates],
-            sum(score.n_images[side] for score in scores),
-        )
-        for side in (HELD_OUT, FAMILIAR)
+    held_out = _mean_over_folds(
+        [own for own, _ in estimates], sum(score.n_images[HELD_OUT] for score in scores)
     )
+    familiar_estimates = [own for _, own in estimates if own is not None]
+    familiar = None
+    if len(familiar_estimates) == len(estimates):
+        n_familiar = sum(score.n_images[FAMILIAR] for score in scores)
+        familiar = _mean_over_folds(familiar_estimates, n_familiar)
     results = HoldoutResults(
         kind=study.kind,
         network=study.network,
@@ -72,8 +73,9 @@ def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> Holdout
         classes=len(kinds.data.class_names),
         folds=tuple(scores),
         held_out=AccuracyEstimate.of(held_out),
-        familiar=AccuracyEstimate.of(familiar),
-        gap=AccuracyEstimate.of(estimate_gap(familiar, held_out)),
+        familiar=_stored(familiar),
+        gap=_stored(_gap(familiar, held_out)),
+        protocol=study.protocol,
         resampled=resampled,
         notes=study.notes,
     )
@@ -83,7 +85,7 @@ def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> Holdout
 
 def _score(
     fold: Fold, tables: Sequence[pa.Table], kinds: HoldoutImages, groups: IntArray, number: int
-) -> tuple[FoldScore, tuple[Estimate, Estimate]]:
+) -> tuple[FoldScore, tuple[Estimate, Estimate | None]]:
     names = kinds.data.class_names
     # All networks of a fold are tested on the same images in the same order.
     places = tables[0]["place"].to_numpy()
@@ -93,7 +95,10 @@ def _score(
     # Mean over the networks (seeds) of a fold, per image.
     correct = (predictions == labels).mean(axis=0)
     held_out = estimate_accuracy(correct[held], groups[places[held]], (number, HELD_OUT))
-    familiar = estimate_accuracy(correct[~held], groups[places[~held]], (number, FAMILIAR))
+    familiar, guessing = None, 0.0
+    if not held.all():
+        familiar = estimate_accuracy(correct[~held], groups[places[~held]], (number, FAMILIAR))
+        guessing = float(np.bincount(labels[~held]).max() / (~held).sum())
     counts = np.bincount(labels[held], minlength=len(names))
     by_class = {
         name: float(correct[held & (labels == label)].mean())
@@ -104,16 +109,24 @@ def _score(
         name=fold.name,
         held=fold.held,
         held_out=AccuracyEstimate.of(held_out),
-        familiar=AccuracyEstimate.of(familiar),
-        gap=AccuracyEstimate.of(estimate_gap(familiar, held_out)),
+        familiar=_stored(familiar),
+        gap=_stored(_gap(familiar, held_out)),
         n_images=(int(held.sum()), int((~held).sum()), len(fold.train)),
         copies=fold.copies,
         missing=tuple(name for label, name in enumerate(names) if not counts[label]),
         by_class=by_class,
         confusions=count_confusions(labels[held], predictions[:, held], names),
-        guessing=float(np.bincount(labels[~held]).max() / max(1, (~held).sum())),
+        guessing=guessing,
     )
     return score, (held_out, familiar)
+
+
+def _gap(familiar: Estimate | None, held_out: Estimate) -> Estimate | None:
+    return None if familiar is None else estimate_gap(familiar, held_out)
+
+
+def _stored(estimate: Estimate | None) -> AccuracyEstimate | None:
+    return None if estimate is None else AccuracyEstimate.of(estimate)
 
 
 def notes_on(results: HoldoutResults) -> list[str]:
@@ -121,7 +134,11 @@ def notes_on(results: HoldoutResults) -> list[str]:
     notes = list(results.notes)
     # A network no better than predicting the most frequent class has learned nothing, so its gap is
     # meaningless.
-    blind = [fold for fold in results.folds if fold.familiar.interval[0] <= fold.guessing]
+    blind = [
+        fold
+        for fold in results.folds
+        if fold.familiar is not None and fold.familiar.interval[0] <= fold.guessing
+    ]
     if blind:
         more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
         notes.append(

@@ -21,6 +21,7 @@ from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages, Trait
+from eyechart.structure.structure_settings import FAMILIAR
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.training.data import Held, LabeledImages, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
@@ -35,6 +36,7 @@ class HoldoutStudy:
     `kind` is "style" or "subclass", `network` is the architecture. In every fold, one network is
     trained for each of the `seeds`; the recipe's seed is ignored. `normalize`: whether images are
     standardized to mean 0 and standard deviation 1. `notes`: sentences for readers of the results.
+    `protocol`: the protocol of the folds, one of `PROTOCOLS`.
     """
 
     kind: Trait
@@ -44,6 +46,7 @@ class HoldoutStudy:
     seeds: tuple[int, ...] = (0,)
     normalize: bool = False
     notes: tuple[str, ...] = ()
+    protocol: str = FAMILIAR
 
     def settings(self, kinds: HoldoutImages) -> dict[str, object]:
         """Return all settings on which the results depend, as plain values."""
@@ -61,6 +64,7 @@ class HoldoutStudy:
         }
         return {
             "kind": self.kind,
+            "protocol": self.protocol,
             "network": self.network,
             "seeds": list(self.seeds),
             **recipe,
@@ -108,8 +112,7 @@ def run_study(
     Returns:
         Whether all are done; with a shard, others may be missing.
     """
-    _check(study, kinds)
-    open_study_folder(study.settings(kinds), out)
+    open_study(study, kinds, out)
     jobs = [HoldoutJob(fold, seed) for seed in study.seeds for fold in study.folds]
     totals = {job.model(out): study.recipe.length(len(job.fold.train)).images for job in jobs}
     todo = jobs if shard is None else jobs_of(jobs, shard)
@@ -128,8 +131,12 @@ def run_study(
     return all(job.test(out).exists() for job in jobs)
 
 
-def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
-    """Raise a UsageError if the study is invalid, before anything is written."""
+def open_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> None:
+    """Create the study's folder, or check that it holds the same study.
+
+    Raises:
+        UsageError: If the study is invalid, before anything is written, or another one is in `out`.
+    """
     if not study.seeds or len(set(study.seeds)) < len(study.seeds):
         raise UsageError("Seeds must be different whole numbers.")
     for seed in study.seeds:
@@ -142,6 +149,7 @@ def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
             )
     # Creating a network once shows early whether the architecture fits the data.
     new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
+    open_study_folder(study.settings(kinds), out)
 
 
 def _train_and_test(

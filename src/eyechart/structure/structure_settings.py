@@ -34,8 +34,8 @@ HoldoutStimulus = Annotated[
     Option(
         help="How --images are resized: a size such as 224 (shorter side 256, center crop 224),"
         " WIDTHxHEIGHT such as 32x32 (without cropping), or native; by default"
-        f" {PUBLISHED_STIMULUS} for the original ICONS-50 and for the subclasses held out in its"
-        " paper, otherwise native.",
+        f" {PUBLISHED_STIMULUS} for the original ICONS-50 and with the published order or"
+        " protocol, otherwise native.",
         group="Data",
         metavar="SIZE",
         is_advanced=True,
@@ -43,6 +43,31 @@ HoldoutStimulus = Annotated[
 ]
 
 ORDERS = ("random", "published")
+
+FAMILIAR, PUBLISHED = "familiar", "published"
+PROTOCOLS = (FAMILIAR, PUBLISHED)
+"""Protocols of hold-out studies: which of the images that are not held out are trained on."""
+
+
+def describe_protocol(protocol: str, has_familiar: bool) -> str:
+    """Return what a protocol means.
+
+    `has_familiar`: whether there is an accuracy on familiar images.
+    """
+    if protocol == FAMILIAR:
+        return (
+            "Protocol familiar (eyechart's own): familiar images are tested and not trained on, and"
+            " near-duplicates of test images are left out of training."
+        )
+    tested = (
+        "familiar images are from the dataset's test set"
+        if has_familiar
+        else "none of them are left for an accuracy on familiar images"
+    )
+    return (
+        "Protocol published (as in the paper): networks are trained on all images that are not held"
+        f" out, including near-duplicates of test images; {tested}."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +78,25 @@ class HoldoutSettings:
     seed: Annotated[int, Option(help="Seed of the first network.", group="Compute")] = 0
     device: Device = "cpu"
     shard: ShardOption = None
+    protocol: Annotated[
+        str | None,
+        Option(
+            help="Images to train on: familiar (eyechart's protocol: some are kept for testing, and"
+            " near-duplicates of test images are left out), or published (as in the paper: all that"
+            " are not held out); by default familiar.",
+            group="Data",
+        ),
+    ] = None
+
+    @property
+    def chosen_protocol(self) -> str:
+        """The protocol that was set, or its default."""
+        return self.protocol or FAMILIAR
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
+        if self.chosen_protocol not in PROTOCOLS:
+            raise unknown_name("protocol", self.chosen_protocol, PROTOCOLS)
         check_seeds(self.seeds)
 
     @property
@@ -135,7 +176,7 @@ class SubclassSettings(HoldoutSettings):
         str,
         Option(
             help="Subclasses to hold out: random, or published (as in the paper's experiments on "
-            "CIFAR-100 or ICONS-50).",
+            "CIFAR-100 or ICONS-50, also with their --protocol).",
             group="Data",
             is_advanced=True,
         ),
@@ -188,6 +229,11 @@ class SubclassSettings(HoldoutSettings):
     def is_published(self) -> bool:
         """Whether to hold out the same subclasses as in the paper."""
         return self.order == "published"
+
+    @property
+    def chosen_protocol(self) -> str:
+        """The protocol that was set, or the paper's for the subclasses of the paper."""
+        return self.protocol or (PUBLISHED if self.is_published else FAMILIAR)
 
     @property
     def is_listed(self) -> bool:

@@ -17,6 +17,7 @@ from eyechart.core.storage.files import atomic_file
 from eyechart.core.storage.run_folder import Settings, open_run_folder
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import Interval
+from eyechart.structure.structure_settings import FAMILIAR
 
 MODELS, TESTS, RESULTS = "models", "tests", "results.json"
 SCHEMA: Literal[2] = 2
@@ -63,13 +64,16 @@ class HeldOutExample(Record):
 
 
 class FoldScore(Record):
-    """One fold: accuracy on held-out and familiar images, and the gap between them."""
+    """One fold: accuracy on held-out and familiar images, and the gap between them.
+
+    `familiar` and `gap` are null if no familiar images are tested, as in the published protocol.
+    """
 
     name: str
     held: tuple[str, ...]
     held_out: AccuracyEstimate
-    familiar: AccuracyEstimate
-    gap: AccuracyEstimate
+    familiar: AccuracyEstimate | None
+    gap: AccuracyEstimate | None
     n_images: tuple[int, int, int]
     """Numbers of held-out, familiar and training images."""
     copies: int
@@ -85,7 +89,10 @@ class FoldScore(Record):
 
 
 class HoldoutResults(Record):
-    """Scores of all folds, and means over folds with intervals that resample folds and images."""
+    """Scores of all folds, and means over folds with intervals that resample folds and images.
+
+    `familiar` and `gap` are null if no familiar images are tested, as in the published protocol.
+    """
 
     kind: str
     network: str
@@ -94,8 +101,10 @@ class HoldoutResults(Record):
     classes: int
     folds: tuple[FoldScore, ...]
     held_out: AccuracyEstimate
-    familiar: AccuracyEstimate
-    gap: AccuracyEstimate
+    familiar: AccuracyEstimate | None
+    gap: AccuracyEstimate | None
+    protocol: str = FAMILIAR
+    """Which images networks are trained on: "familiar" or "published"."""
     resampled: str = "subclasses"
     """What the bootstrap resamples: subclasses, or images if subclasses are unknown."""
     notes: tuple[str, ...] = ()

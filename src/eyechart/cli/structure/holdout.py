@@ -10,9 +10,11 @@ from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.structure.structure_settings import (
     HOLDOUT_RECIPE,
+    PUBLISHED,
     PUBLISHED_STIMULUS,
     StyleSettings,
     SubclassSettings,
+    describe_protocol,
 )
 from eyechart.training.recipe import Recipe
 
@@ -44,8 +46,8 @@ def style(
     """Train a network without one style and test it on that style.
 
     The network is also tested on familiar styles of the same classes, with images that were held
-    out of training. The defaults are the settings used for ICONS-50. Run the same command again to
-    resume.
+    out of training, unless --protocol is published. The defaults of training are the settings used
+    for ICONS-50. Run the same command again to resume.
     """
     from eyechart.structure.folds import style_folds
     from eyechart.structure.holdout_study import HoldoutStudy
@@ -54,12 +56,20 @@ def style(
     recipe.check()
 
     def load(progress: "Progress") -> "HoldoutImages":
-        stimulus = settings.stimulus or _usual_stimulus(settings.images)
+        is_published = settings.chosen_protocol == PUBLISHED
+        stimulus = settings.stimulus or _usual_stimulus(settings.images, is_published)
         return _load(settings.images, "style", stimulus, settings.out, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
-        folds = style_folds(kinds, settings.hold, settings.seed)
-        return HoldoutStudy("style", tuple(folds), settings.arch, recipe, settings.all_seeds)
+        folds = style_folds(kinds, settings.hold, settings.seed, settings.chosen_protocol)
+        return HoldoutStudy(
+            "style",
+            tuple(folds),
+            settings.arch,
+            recipe,
+            settings.all_seeds,
+            protocol=settings.chosen_protocol,
+        )
 
     _run(settings, load, plan)
 
@@ -81,8 +91,8 @@ def subclass(
 ) -> None:  # fmt: skip
     """Train a network without some subclasses and test it on them.
 
-    The network is also tested on familiar subclasses. The defaults are the settings of the
-    published experiments. Run the same command again to resume.
+    The network is also tested on familiar subclasses, unless --protocol is published. The defaults
+    of training are the settings of the published experiments. Run the same command again to resume.
     """
     from eyechart.structure.cifar100 import load_cifar100
     from eyechart.structure.held_out_names import read_names
@@ -97,7 +107,8 @@ def subclass(
         if settings.cifar100 is not None:
             return load_cifar100(settings.cifar100, progress)
         assert settings.images is not None
-        stimulus = settings.stimulus or _usual_stimulus(settings.images, settings.is_published)
+        is_published = settings.is_published or settings.chosen_protocol == PUBLISHED
+        stimulus = settings.stimulus or _usual_stimulus(settings.images, is_published)
         return _load(settings.images, "subclass", stimulus, settings.out, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
@@ -110,6 +121,7 @@ def subclass(
             settings.all_seeds,
             normalize=settings.cifar100 is not None,
             notes=notes,
+            protocol=settings.chosen_protocol,
         )
 
     _run(settings, load, plan)
@@ -125,7 +137,8 @@ def _subclass_folds(
 
     if settings.is_listed:
         held = hold_named(kinds, names) if names else hold_published(kinds)
-        return [named_fold(kinds, held.subclasses, settings.seed)], held.notes
+        fold = named_fold(kinds, held.subclasses, settings.seed, settings.chosen_protocol)
+        return [fold], held.notes
     order, usual_folds = None, 3
     if settings.is_published and settings.cifar100 is not None:
         # one fold, because the published number is for one choice of subclasses
@@ -137,11 +150,12 @@ def _subclass_folds(
         folds=settings.folds or usual_folds,
         order=order,
         seed=settings.seed,
+        protocol=settings.chosen_protocol,
     )
     return folds, ()
 
 
-def _usual_stimulus(images: Path, is_published: bool = False) -> str:
+def _usual_stimulus(images: Path, is_published: bool) -> str:
     """Return the default stimulus: the published size for ICONS-50, otherwise "native"."""
     from eyechart.structure.icons.icons50 import is_icons50
 
@@ -168,13 +182,16 @@ def _run(
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.structure.holdout_scores import score_study
-    from eyechart.structure.holdout_study import run_study
+    from eyechart.structure.holdout_study import open_study, run_study
 
     device, out = find_device(settings.device), settings.out
     with ProgressBars() as bars:
         try:
             kinds = load(bars)
             study = plan(kinds)
+            # Nothing is planned unless the study can run in this folder.
+            open_study(study, kinds, out)
+            print(_planned(study))
             is_done = run_study(study, kinds, device, out, bars, settings.shard)
         except KeyboardInterrupt:
             raise stopped(out, "finished work") from None
@@ -189,6 +206,15 @@ def _run(
         images = "1 image was" if len(damaged) == 1 else f"{len(damaged):,} images were"
         print(f"Note: {images} skipped; the first: {damaged[0].why}")
     print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
+
+
+def _planned(study: "HoldoutStudy") -> str:
+    """Return what the study trains on: its protocol and the number of images."""
+    has_familiar = all(len(fold.familiar) for fold in study.folds)
+    counts = [len(fold.train) for fold in study.folds]
+    low, high = f"{min(counts):,}", f"{max(counts):,}"
+    images = low if low == high else f"{low} to {high}"
+    return f"{describe_protocol(study.protocol, has_familiar)} Training images: {images}."
 
 
 def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
@@ -217,19 +243,19 @@ def show_results(results: "HoldoutResults") -> None:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column(title)
     scores = ("accuracy held out (%)", "accuracy familiar (%)", "gap (points)")
-    for name in (*scores, "images held out", "images familiar"):
+    for name in (*scores, "images held out", "images familiar", "images trained on"):
         table.add_column(name, justify="right")
     for fold in results.folds:
         name = escape(fold.name)
         if results.kind != "style":
             name = f"{name}: {len(fold.held)} held out"
         shares = (share_text(share) for share in (fold.held_out, fold.familiar, fold.gap))
-        table.add_row(name, *shares, *(f"{count:,}" for count in fold.n_images[:2]))
+        table.add_row(name, *shares, *(f"{count:,}" for count in fold.n_images))
     if len(results.folds) > 1:
         table.add_section()
         shares = (share_text(share) for share in (results.held_out, results.familiar, results.gap))
         counts = (sum(fold.n_images[part] for fold in results.folds) for part in (0, 1))
-        table.add_row("mean", *shares, *(f"{count:,}" for count in counts))
+        table.add_row("mean", *shares, *(f"{count:,}" for count in counts), "")
     wide_console().print(table)
     for fold in results.folds:
         if fold.missing:

@@ -32,6 +32,7 @@ from eyechart.reports.series.superclass_scatter import (
 )
 from eyechart.reports.words import short_names
 from eyechart.structure.holdout_scores import notes_on
+from eyechart.structure.structure_settings import describe_protocol
 from eyechart.structure.study_results import (
     AccuracyEstimate,
     FoldScore,
@@ -118,11 +119,17 @@ def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
     worst, best = order[0], order[-1]
     text = (
         f"A {results.network} was trained without a {held_out} and tested on it:"
-        f" {_percent(results.held_out)} correct on average, against {_percent(results.familiar)}"
-        " on familiar images that were not used for training either, a gap of"
-        f" {100 * results.gap.value:.0f} points ({100 * results.gap.interval[0]:.0f} to"
-        f" {100 * results.gap.interval[1]:.0f})."
+        f" {_percent(results.held_out)} correct on average"
     )
+    if results.familiar is None or results.gap is None:
+        text += "."
+    else:
+        text += (
+            f", against {_percent(results.familiar)}"
+            " on familiar images that were not used for training either, a gap of"
+            f" {100 * results.gap.value:.0f} points ({100 * results.gap.interval[0]:.0f} to"
+            f" {100 * results.gap.interval[1]:.0f})."
+        )
     if is_style and worst.held_out.value < best.held_out.value:
         text += (
             f" The hardest is {worst.name} ({100 * worst.held_out.value:.0f} %), the easiest is"
@@ -144,9 +151,11 @@ def _percent(share: AccuracyEstimate) -> str:
     return f"{100 * share.value:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
-def _cells(*shares: AccuracyEstimate) -> tuple[str, ...]:
+def _cells(*shares: AccuracyEstimate | None) -> tuple[str, ...]:
     return tuple(
-        f"{hundredths(share.value)} [{', '.join(hundredths(end) for end in share.interval)}]"
+        "–"
+        if share is None
+        else f"{hundredths(share.value)} [{', '.join(hundredths(end) for end in share.interval)}]"
         for share in shares
     )
 
@@ -178,7 +187,8 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         f"95 % intervals, from a bootstrap over {results.resampled}; for the mean, the splits "
         "are resampled as well."
     )
-    note = " ".join((note, *notes_on(results)))
+    protocol = describe_protocol(results.protocol, results.familiar is not None)
+    note = " ".join((note, protocol, *notes_on(results)))
     if missing and results.kind == "style":
         note += f" Classes without test images: {'; '.join(missing)}."
     return Table(f"structure-{number}", "Accuracy on held-out images", columns, tuple(rows),
@@ -187,12 +197,15 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
 
 def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Chart:
     names = [escape(fold.name) for fold in order]
-    data = [
-        _dots("held out", names, [fold.held_out for fold in order], COLORS[1], "circle"),
-        _dots("familiar", names, [fold.familiar for fold in order], COLORS[0], "diamond"),
-    ]
+    data = [_dots("held out", names, [fold.held_out for fold in order], COLORS[1], "circle")]
+    familiar = [(fold.name, fold.familiar) for fold in order if fold.familiar is not None]
+    if familiar:
+        familiar_names = [escape(name) for name, _ in familiar]
+        shares = [share for _, share in familiar]
+        data.append(_dots("familiar", familiar_names, shares, COLORS[0], "diamond"))
     words = "; ".join(
-        f"{fold.name}: {fold.held_out.value:.2f} held out, {fold.familiar.value:.2f} familiar"
+        f"{fold.name}: {fold.held_out.value:.2f} held out"
+        + ("" if fold.familiar is None else f", {fold.familiar.value:.2f} familiar")
         for fold in order
     )
     layout = {
@@ -201,7 +214,7 @@ def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         "yaxis": names_axis(automargin=True),
         "legend": LEGEND,
     }
-    title = "Accuracy on held-out and on familiar images"
+    title = "Accuracy on held-out" + (" and on familiar images" if familiar else " images")
     alt = f"Accuracy, {words}."
     return make_chart("structure", title, alt, data, layout, id=slug("structure", number))
 
@@ -332,8 +345,8 @@ def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table
             for model in models
             for share in (model.superclasses[index].seen, model.superclasses[index].unseen)
         ]
-        cells = ["–" if share is None else _cells(share)[0] for share in shares]
-        rows.append(TableRow((first.name, *(f"{count:,}" for count in first.synsets), *cells)))
+        counts = (f"{count:,}" for count in first.synsets)
+        rows.append(TableRow((first.name, *counts, *_cells(*shares))))
     return Table(f"by-superclass-{number}", "Each superclass", tuple(columns), tuple(rows))
 
 
