@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 from eyechart.core.errors import UsageError
 
@@ -97,7 +97,7 @@ def as_within(value: object, name: str, low: float, high: float) -> float:
     return number
 
 
-def digits(number: float) -> str:
+def digits(number: SupportsFloat) -> str:
     """Return a number with all its digits, for error messages: 1.0000001 must not read as 1.
 
     Example:

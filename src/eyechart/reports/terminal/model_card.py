@@ -7,6 +7,7 @@ import yaml
 from markupsafe import Markup
 
 from eyechart.core.arguments import regular_file
+from eyechart.core.phrases import plural
 from eyechart.core.storage.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.verdict import verdict_on
@@ -21,7 +22,6 @@ from eyechart.reports.words import (
     at_least,
     corruption_title,
     listed,
-    plural,
     short_names,
     suite_title,
 )
