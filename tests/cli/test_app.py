@@ -472,21 +472,65 @@ def test_gallery_as_image_and_page(run, photos, tmp_path):
     assert text.count("<img ") == 14 * 3
     assert all(re.findall(r'<img [^>]*alt="[^"]+"', text))
     assert not re.search(r'(src|href)="(?!data:|#)', text)  # needs nothing beside itself
-    assert 'alt="vcr/gaussian_noise at severity 5, sigma 1"' in text
+    assert re.search(r'alt="vcr/gaussian_noise at severity 5, Δv 0\.\d\d, σ = 1"', text)
+    assert "Δv by the ruler vif at 2 scales, as images are small." in text
 
 
-def test_gallery_shows_what_the_library_gives(photos):
+def gallery_rows(photos, suite, size=20, **settings):
+    """The clean image and the rows of a gallery by name."""
     from eyechart.reports.series.gallery import make_gallery
     from eyechart.suites.suite import load_suite
 
-    photo = Image.fromarray(pixels(photos / "a.png")).crop((0, 0, 20, 20))
-    suite = load_suite("imagenet-c")
-    made = make_gallery(photo, suite, name="a", key="k", size=20, columns=5, seed=0)
-    rows = {row.name: row for group in made.groups for row in group.rows}
-    assert [group.name for group in made.groups] == ["noise", "blur", "weather", "digital"]
+    photo = Image.fromarray(pixels(photos / "a.png")).crop((0, 0, size, size))
+    settings = {"columns": 5, "size": size, "seed": 0, "name": "a", "key": "k", **settings}
+    made = make_gallery(photo, load_suite(suite), **settings)
+    return photo, {row.name: row for group in made.groups for row in group.rows}
+
+
+def test_gallery_shows_what_the_library_gives(photos):
+    photo, rows = gallery_rows(photos, "imagenet-c")
+    assert list(rows)[:4] == ["gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur"]
     assert [cell.severity for cell in rows["fog"].cells] == [1, 2, 3, 4, 5]
     expected = ec.corrupt(np.array(photo), "fog", severity=4, keys=["k"])
     assert np.array_equal(np.array(rows["fog"].cells[3].image), expected)
+
+
+@pytest.mark.parametrize("ruler", ["vif", "sheikh2006"])
+def test_gallery_states_the_delta_v_of_every_image(photos, ruler):
+    photo, rows = gallery_rows(photos, "imagenet-c", ruler=ruler)
+    # its content moves, which these rulers cannot measure
+    elastic = rows.pop("elastic_transform")
+    assert "moves image content" in elastic.note
+    assert np.isnan([cell.delta_v for cell in elastic.cells]).all() and len(elastic.cells) == 5
+    cells = [cell for row in rows.values() for cell in row.cells]
+    expected = [float(ec.delta_v(photo, cell.image, ruler=ruler)) for cell in cells]
+    assert len(cells) == 14 * 5 and [cell.delta_v for cell in cells] == pytest.approx(expected)
+
+
+def test_gallery_at_delta_v_shows_the_strength_that_gives_it(photos):
+    targets = (0.3, 0.6)
+    photo, rows = gallery_rows(photos, "vcr", size=32, delta_v=targets)
+    exact = [name for name, row in rows.items() if not any(cell.note for cell in row.cells)]
+    assert {"vcr/gaussian_noise", "vcr/shot_noise", "vcr/brightness"} <= set(exact)
+    for name in exact:
+        for target, cell in zip(targets, rows[name].cells, strict=True):
+            again = ec.corrupt(photo, name, severity=cell.severity, keys=["k"])
+            assert np.array_equal(np.array(cell.image), np.array(again))
+            assert ec.delta_v(photo, again) == pytest.approx(target, abs=0.004)
+
+
+def test_gallery_at_delta_v_shows_the_nearest_level(photos):
+    targets = (0.01, 0.33, 0.99)
+    photo, rows = gallery_rows(photos, "imagenet-noc", size=32, delta_v=targets)
+    cells = rows["noc/quantization"].cells
+    levels = range(4, 10)
+    change = {n: ec.delta_v(photo, ec.corrupt(photo, "noc/quantization", levels=n)) for n in levels}
+    nearest = [min(levels, key=lambda n: abs(change[n] - target)) for target in targets]
+    assert [cell.parameter for cell in cells] == [f"levels = {n}" for n in nearest]
+    assert [cell.delta_v for cell in cells] == pytest.approx([change[n] for n in nearest])
+    notes = ["0.01 not reached", "nearest to 0.33", "0.99 not reached"]
+    assert [cell.note for cell in cells] == notes
+    assert rows["noc/shear"].cells == () and "moves image content" in rows["noc/shear"].note
 
 
 def test_gallery_of_a_gray_image(run, photos, tmp_path):
@@ -503,6 +547,12 @@ def test_gallery_of_a_gray_image(run, photos, tmp_path):
         (("--suite", "vrc"), ("Unknown suite 'vrc'", "'vcr'")),
         (("--suite", "none.yaml"), ("Cannot read the suite none.yaml",)),
         (("--out", "gallery.gif"), (".png or .html",)),
+        (("--delta-v", 1.5), ("--delta-v must be above 0 and at most 1, got 1.5",)),
+        (("--delta-v", 0.5, "--delta-v", 0), ("--delta-v must be above 0", "got 0")),
+        (("--delta-v", "nan"), ("--delta-v must be above 0", "got nan")),
+        (("--delta-v", 0.5, "--suite", "geometry"), ("moves image content", "--ruler vif-human")),
+        (("--delta-v", 0.5, "--size", 16), ("vif needs images of at least 18 px",)),
+        (("--ruler", "viff"), ("viff", "vif")),
         (("--out", "nowhere/gallery.png"), ("No such folder",)),
         (("--columns", 0), ("columns",)),
         (("--size", 4), ("size must be at least 8",)),

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.testsets.testset_settings import SUITE
+from eyechart.visual_change.measure_settings import MeasureSettings
 
 GALLERY_SUFFIXES = (".png", ".html")
 
@@ -22,7 +23,16 @@ class GallerySettings:
         Path, Option(help="An image file.", group="Data", metavar="IMAGE", is_argument=True)
     ]
     suite: Annotated[str, Option(help="Suite name or YAML file.", group="Corruptions")] = SUITE
-    columns: Annotated[int, Option(help="Number of severities.", group="Corruptions")] = 5
+    columns: Annotated[
+        int, Option(help="Number of severities, without --delta-v.", group="Corruptions")
+    ] = 5
+    delta_v: Annotated[
+        tuple[float, ...],
+        Option(
+            help="Show every corruption at this visual change Δv, as near as it gets; repeatable.",
+            group="Corruptions",
+        ),
+    ] = ()
     size: Annotated[int, Option(help="Side of each image in pixels.", group="Output")] = 224
     seed: Annotated[int, Option(help="Random seed.", group="Compute")] = 0
     out: Annotated[
@@ -51,10 +61,10 @@ class GallerySettings:
 
 @examples(
     "eyechart gallery cat.png",
-    "eyechart gallery cat.png --suite imagenet-c --out gallery.html",
+    "eyechart gallery cat.png --delta-v 0.2 --delta-v 0.5 --out gallery.html",
 )
 @derived_options
-def gallery(settings: GallerySettings) -> None:
+def gallery(settings: GallerySettings, measure: Annotated[MeasureSettings, Only("ruler")]) -> None:
     """Draw an image under every corruption, as .png or .html."""
     from eyechart.core.storage.files import atomic_file
     from eyechart.images.identity import file_digest
@@ -74,6 +84,8 @@ def gallery(settings: GallerySettings) -> None:
         columns=settings.columns,
         size=settings.size,
         seed=settings.seed,
+        ruler=measure.ruler,
+        delta_v=settings.delta_v,
     )
     for target in settings.out:
         try:

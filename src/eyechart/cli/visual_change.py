@@ -185,7 +185,6 @@ def _draw(pair: "ImagePair", row: "Row", target: Path, ruler: str) -> None:
     clean, corrupted = read_image(pair.clean), read_image(pair.corrupted)
     statistics = find_mapped(ruler).describe_gray(gray_of(clean))
     lost = loss_map(statistics, gray_of(corrupted))[0].numpy()
-    # the font of drawings has no Greek letters
     change = f"{row.delta_v:.3f}" if row.measurable else "not measurable"
     notes = "".join(f", {note}" for note in _kinds(row))
     headline = f"visual change {change}, VIF {row.vif:.3f}{notes}"

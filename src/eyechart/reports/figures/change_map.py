@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageOps
 from eyechart.reports.figures.gallery_sheet import CAPTION, FAINT, GRAY, INK, NAME, PAPER, font
 
 MARGIN, GAP, BAR = 28, 14, 16
-SMALLEST, LARGEST, NARROWEST = 320, 640, 240
+SMALLEST, LARGEST, NARROWEST = 320, 640, 280
 """Minimum and maximum of an image's longer side, and minimum width of its caption, in px."""
 
 BRIGHTEST = 1.5

@@ -1,7 +1,9 @@
 """Draw a gallery as one image, a labeled contact sheet."""
 
 from functools import cache
+from pathlib import Path
 
+import matplotlib as mpl
 from PIL import Image, ImageDraw, ImageFont
 
 from eyechart.reports.series.gallery import Gallery, GalleryImage, GalleryRow, Group
@@ -10,7 +12,8 @@ PAPER, INK, GRAY, FAINT = "#fbfaf7", "#22252a", "#80858d", "#dedbd3"
 MARGIN, GAP, CORNER = 56, 14, 6
 TITLE, SUBTITLE, HEADING, NAME, CAPTION, SMALL = 38, 18, 26, 19, 15, 14
 
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+NARROWEST = 170
+"""Minimum width of a column in px, so that captions fit below small images."""
 
 
 def draw_sheet(gallery: Gallery) -> Image.Image:
@@ -19,9 +22,10 @@ def draw_sheet(gallery: Gallery) -> Image.Image:
 
 
 @cache
-def font(size: int) -> Font:
+def font(size: int) -> ImageFont.FreeTypeFont:
     """Return the font for text in images; `size` is in px."""
-    return ImageFont.load_default(size)
+    # Pillow's own font has no Greek letters, and no minus sign.
+    return ImageFont.truetype(Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), size)
 
 
 class _Sheet:
@@ -31,7 +35,8 @@ class _Sheet:
         self.gallery = gallery
         self.side = gallery.clean.width
         columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
-        self.right = MARGIN + (columns + 1) * self.side + columns * GAP
+        self.column = max(self.side, NARROWEST)
+        self.right = MARGIN + (columns + 1) * self.column + columns * GAP
         self.top = MARGIN
         # Pillow draws shapes without antialiasing: the mask is drawn four times as large, then
         # shrunk.
@@ -46,6 +51,8 @@ class _Sheet:
         self._text(MARGIN, self.gallery.title, TITLE, INK)
         self.top += TITLE + 18
         self._text(MARGIN, self.gallery.subtitle, SUBTITLE, GRAY)
+        self.top += SUBTITLE + 8
+        self._text(MARGIN, self.gallery.ruler, SUBTITLE, GRAY)
         self.top += SUBTITLE + 34
         for group in self.gallery.groups:
             self._group(group)
@@ -57,7 +64,7 @@ class _Sheet:
         # `draw`, `_group` and `_row`.
         groups = self.gallery.groups
         rows = sum(len(group.rows) for group in groups)
-        head = MARGIN + TITLE + 18 + SUBTITLE + 34
+        head = MARGIN + TITLE + 18 + SUBTITLE + 8 + SUBTITLE + 34
         return head + len(groups) * self._heading + rows * self._row_height + SMALL + MARGIN
 
     @property
@@ -66,7 +73,13 @@ class _Sheet:
 
     @property
     def _row_height(self) -> int:
-        return NAME + 14 + self.side + 10 + CAPTION + 34
+        return NAME + 14 + self.side + self._captions + 34
+
+    @property
+    def _captions(self) -> int:
+        rows = [row for group in self.gallery.groups for row in group.rows]
+        has_notes = any(cell.note for row in rows for cell in row.cells)
+        return 10 + CAPTION + (6 + SMALL) * (2 if has_notes else 1)
 
     def _group(self, group: Group) -> None:
         self.pen.line((MARGIN, self.top, self.right, self.top), FAINT, 2)
@@ -81,21 +94,26 @@ class _Sheet:
         self._text(MARGIN, name, NAME, INK)
         after = MARGIN + self.pen.textlength(name, font(NAME)) + 14
         # Align the baselines of both texts, although their sizes differ.
-        self._text(after, row.summary, CAPTION, GRAY, lower=NAME - CAPTION - 1)
+        self._text(after, f"{row.note} {row.summary}", CAPTION, GRAY, lower=NAME - CAPTION - 1)
         self.top += NAME + 14
-        self._cell(MARGIN, self.gallery.clean, "clean", "")
+        self._paste(MARGIN, self.gallery.clean)
+        self._text(MARGIN + 1, "clean", CAPTION, INK, self.side + 10)
         for index, cell in enumerate(row.cells, start=1):
-            left = MARGIN + index * (self.side + GAP)
-            self._cell(left, cell.image, _severity(cell), cell.parameter)
-        self.top += self.side + 10 + CAPTION + 34
+            self._cell(MARGIN + index * (self.column + GAP), cell)
+        self.top += self.side + self._captions + 34
 
-    def _cell(self, left: int, image: Image.Image, caption: str, small: str) -> None:
+    def _cell(self, left: int, cell: GalleryImage) -> None:
+        self._paste(left, cell.image)
+        lower = self.side + 10
+        self._text(left + 1, cell.delta_v_text, CAPTION, INK, lower)
+        after = left + self.column - self.pen.textlength(cell.severity_text, font(SMALL)) - 1
+        self._text(after, cell.severity_text, SMALL, GRAY, lower + 1)
+        lower += CAPTION + 6
+        self._text(left + 1, cell.parameter, SMALL, GRAY, lower)
+        self._text(left + 1, cell.note, SMALL, INK, lower + SMALL + 6)
+
+    def _paste(self, left: int, image: Image.Image) -> None:
         self.sheet.paste(image.convert("RGB"), (left, self.top), self.mask)
-        self._text(left + 1, caption, CAPTION, INK, lower=self.side + 10)
-        room = self.side - self.pen.textlength(caption, font(CAPTION)) - 12
-        width = self.pen.textlength(small, font(SMALL))
-        if small and width <= room:
-            self._text(left + self.side - width - 1, small, SMALL, GRAY, lower=self.side + 11)
 
     def _text(self, left: float, text: str, size: int, color: str, lower: int = 0) -> None:
         fitting = self._fit(text, size, self.right - left)
@@ -110,7 +128,3 @@ class _Sheet:
         while words and self.pen.textlength(" ".join(words) + " …", font(size)) > room:
             words.pop()
         return " ".join(words) + " …" if words else ""
-
-
-def _severity(cell: GalleryImage) -> str:
-    return f"{cell.severity:.2g}"

@@ -1,10 +1,11 @@
-"""A gallery: one image under every corruption of a suite, with increasing strength.
+"""A gallery: one image under every corruption of a suite, at increasing severity or at given Δv.
 
 This module computes the cells; `gallery_sheet` arranges them as an image, `html.page` as a page.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isnan, nan
 
 import numpy as np
 import torch
@@ -12,13 +13,31 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from eyechart.core.arguments import as_whole
+from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import ImageRandom
+from eyechart.core.registry import one_of
 from eyechart.corruptions import Parameter, Values
 from eyechart.images.identity import named_keys
-from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
+from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE, Batch, to_rgb_levels
+from eyechart.reports.number_text import delta_v_text
+from eyechart.reports.words import listed, plural
 from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of, ready_entries
 from eyechart.suites.strength import Strengths, resolve
 from eyechart.suites.suite import Entry, Suite
+from eyechart.testsets.samples import LEVELS, mildest, severities_of
+from eyechart.testsets.uniform import CLOSE, find_strengths
+from eyechart.visual_change.registry import (
+    DEFAULT_RULER,
+    find_ruler,
+    geometry_rulers,
+    measures_geometry,
+)
+from eyechart.visual_change.ruler import CleanDescription, Ruler
+
+SYMBOLS = {"sigma": "σ"}
+"""Parameters that have a symbol."""
 
 UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "percent": " %"}
 """Units that are short enough for a caption."""
@@ -29,20 +48,41 @@ MAX_COLUMNS = 50
 
 @dataclass(frozen=True)
 class GalleryImage:
-    """One corrupted image; `severity` and `parameter` (such as "sigma 0.4") are its captions."""
+    """One corrupted image with its captions.
+
+    Attributes:
+        image: The corrupted image.
+        severity: Its severity.
+        delta_v: Its visual change; NaN if it is undefined.
+        parameter: The value of its main parameter, such as "σ = 0.4"; "" if there is none.
+        note: How its Δv differs from the requested one; "" if it does not.
+    """
 
     image: Image.Image
     severity: float
+    delta_v: float
     parameter: str
+    note: str = ""
+
+    @property
+    def severity_text(self) -> str:
+        """The severity as shown in captions."""
+        return f"severity {self.severity:.2g}"
+
+    @property
+    def delta_v_text(self) -> str:
+        """Δv as shown in captions."""
+        return f"Δv {delta_v_text(None if isnan(self.delta_v) else self.delta_v)}"
 
 
 @dataclass(frozen=True)
 class GalleryRow:
-    """One corruption with increasing strength."""
+    """One corruption with increasing strength; `note` states why it has no Δv, "" if it has one."""
 
     name: str
     summary: str
     cells: tuple[GalleryImage, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,13 +95,61 @@ class Group:
 
 @dataclass(frozen=True)
 class Gallery:
-    """A complete gallery."""
+    """A complete gallery; `ruler` states in words by which ruler Δv was measured."""
 
     title: str
     subtitle: str
+    ruler: str
     source: str
     clean: Image.Image
     groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _CleanImage:
+    """The image to corrupt, uint8 (1, C, H, W), with what corrupts and measures it.
+
+    `description` is None if the image is too small for the ruler.
+    """
+
+    pixels: Batch
+    key: str
+    seed: int
+    ruler: Ruler
+    description: CleanDescription | None
+
+    def random(self, entry: Entry, count: int) -> ImageRandom:
+        """Return random numbers that are equal for all of `count` images."""
+        # One key for all images: random numbers do not depend on severity, so that along a row only
+        # the strength changes.
+        keys = named_keys([self.key] * count, count)
+        return draw_random(entry, keys, self.seed, 0, keys.device)
+
+    def corrupt(self, entry: Entry, severity: Values) -> Batch:
+        """Return the image at each severity."""
+        count = len(severity)
+        batch = self.pixels.expand(count, *self.pixels.shape[1:])
+        random = self.random(entry, count)
+        return corrupt_batch(batch, entry, Strengths(severity), random, assets_of(entry))
+
+    def measure(self, corrupted: Batch) -> FloatArray:
+        """Return Δv of each corrupted image; NaN where it is undefined."""
+        if self.description is None:
+            return np.full(len(corrupted), nan)
+        return self.ruler.compare(self.description, to_rgb_levels(corrupted)).numpy()
+
+    def measure_at(self, entry: Entry, severity: Values) -> FloatArray:
+        """Return Δv of the image at each severity."""
+        return self.measure(self.corrupt(entry, severity))
+
+    def why_undefined(self, entry: Entry) -> str:
+        """Return why Δv is undefined under a corruption; "" if it is defined."""
+        if self.description is None:
+            return f"{self.ruler.name} needs images of at least {self.ruler.smallest_side} px"
+        if entry.geometric and not measures_geometry(self.ruler.name):
+            rulers = one_of(geometry_rulers())
+            return f"the corruption moves image content, which needs --ruler {rulers}"
+        return "" if self.description.measurable.all() else "the image is nearly constant"
 
 
 def make_gallery(
@@ -73,24 +161,62 @@ def make_gallery(
     columns: int,
     size: int,
     seed: int,
+    ruler: str = DEFAULT_RULER,
+    delta_v: Sequence[float] = (),
 ) -> Gallery:
     """Return the gallery of an image (RGB or L), cropped to a square of `size` px.
 
-    `name` is the title of the image; `key` identifies it for random number generation.
+    `name` is the title of the image; `key` identifies it for random number generation. The images
+    are at `columns` severities, or at each Δv of `delta_v` by the ruler.
     """
     as_whole(columns, "columns", 1, MAX_COLUMNS)
     as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
+    targets = _targets(delta_v)
     clean = ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
+    subject = _clean_image(clean, key, seed, find_ruler(ruler))
+    entries = ready_entries(suite)
+    reasons = [subject.why_undefined(entry) for entry in entries]
+    if len(targets) and all(reasons):
+        raise UsageError(f"--delta-v needs a defined Δv, but {reasons[0]}.")
     rows: dict[str, list[GalleryRow]] = {}
-    for entry in ready_entries(suite):
-        rows.setdefault(entry.group, []).append(_row(clean, entry, key, columns, seed))
+    for entry in entries:
+        rows.setdefault(entry.group, []).append(_row(subject, entry, columns, targets))
+    what = "at increasing severity"
+    if len(targets):
+        what = f"at Δv {listed([f'{target:g}' for target in targets])}"
     return Gallery(
         title=suite.title,
-        subtitle=f"{name}, {size} px, under {len(suite)} corruptions at increasing severity",
+        subtitle=f"{name}, {size} px, under {len(entries)} {plural(len(entries), 'corruption')}"
+        f" {what}",
+        ruler=_ruler_text(subject),
         source=suite.source,
         clean=clean,
         groups=tuple(Group(group, tuple(members)) for group, members in rows.items()),
     )
+
+
+def _targets(delta_v: Sequence[float]) -> FloatArray:
+    as_whole(len(delta_v), "The number of --delta-v", 0, MAX_COLUMNS)
+    for target in delta_v:
+        if not 0 < target <= 1:
+            raise UsageError(f"--delta-v must be above 0 and at most 1, got {target:g}.")
+    return np.array(delta_v, dtype=np.float64)
+
+
+def _clean_image(clean: Image.Image, key: str, seed: int, ruler: Ruler) -> _CleanImage:
+    planes = np.atleast_3d(np.array(clean)).transpose(2, 0, 1)
+    pixels = torch.from_numpy(planes.copy())[None]
+    is_large = min(clean.size) >= ruler.smallest_side
+    description = ruler.describe(to_rgb_levels(pixels)) if is_large else None
+    return _CleanImage(pixels, key, seed, ruler, description)
+
+
+def _ruler_text(clean: _CleanImage) -> str:
+    text = f"Δv by the ruler {clean.ruler.name}"
+    if clean.description is not None and min(clean.pixels.shape[-2:]) < clean.ruler.full_side:
+        n_scales = clean.description.n_scales
+        text += f" at {n_scales} {plural(n_scales, 'scale')}, as images are small"
+    return f"{text}. {clean.ruler.summary}"
 
 
 def severities(entry: Entry, columns: int) -> Values:
@@ -104,22 +230,64 @@ def severities(entry: Entry, columns: int) -> Values:
     return 1 + 4 * np.arange(1, columns + 1) / columns
 
 
-def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) -> GalleryRow:
-    levels = np.atleast_3d(np.array(clean)).transpose(2, 0, 1)
-    batch = torch.from_numpy(levels.copy()).expand(columns, *levels.shape)
-    # One key for all columns: random numbers do not depend on severity, so that along a row only
-    # the strength changes.
-    keys = named_keys([key] * columns, columns)
-    severity = severities(entry, columns)
-    random = draw_random(entry, keys, seed, 0, keys.device)
-    changed = corrupt_batch(batch, entry, Strengths(severity), random, assets_of(entry))
-    values = resolve(entry, severity, {}, min(clean.size), random)
-    captions = _captions(entry, values, columns)
-    cells = tuple(
-        GalleryImage(_to_image(one.numpy()), float(level), caption)
-        for one, level, caption in zip(changed, severity, captions, strict=True)
+def _row(clean: _CleanImage, entry: Entry, columns: int, targets: FloatArray) -> GalleryRow:
+    name, summary, why = entry.name, entry.corruption.summary, clean.why_undefined(entry)
+    note = f"Δv undefined: {why}." if why else ""
+    if not len(targets):
+        return GalleryRow(name, summary, _cells(clean, entry, severities(entry, columns)), note)
+    if why:
+        return GalleryRow(name, summary, (), note)
+    severity, notes = _find_targets(clean, entry, targets)
+    cells = _cells(clean, entry, severity)
+    noted = (replace(cell, note=note) for cell, note in zip(cells, notes, strict=True))
+    return GalleryRow(name, summary, tuple(noted))
+
+
+def _cells(clean: _CleanImage, entry: Entry, severity: Values) -> tuple[GalleryImage, ...]:
+    corrupted = clean.corrupt(entry, severity)
+    delta_v = clean.measure(corrupted)
+    if clean.why_undefined(entry):
+        delta_v = np.full_like(delta_v, nan)
+    side = min(clean.pixels.shape[-2:])
+    values = resolve(entry, severity, {}, side, clean.random(entry, len(severity)))
+    captions = _captions(entry, values, len(severity))
+    return tuple(
+        GalleryImage(_to_image(one.numpy()), float(level), float(change), caption)
+        for one, level, change, caption in zip(corrupted, severity, delta_v, captions, strict=True)
     )
-    return GalleryRow(entry.name, entry.corruption.summary, cells)
+
+
+def _find_targets(
+    clean: _CleanImage, entry: Entry, targets: FloatArray
+) -> tuple[Values, list[str]]:
+    """Return the severity whose Δv is nearest to each target, and how it differs, in words."""
+
+    def measure(rows: IntArray, severity: FloatArray) -> FloatArray:
+        return clean.measure_at(entry, severity)
+
+    severity = _measured_severities(entry)
+    delta_v = clean.measure_at(entry, severity)
+    if not entry.is_single and len(severities_of(entry)) == 2:
+        # Both ends of a continuous path: the strength for each target is between them.
+        lowest, reach = (np.full(len(targets), end) for end in (delta_v[0], delta_v[-1]))
+        found = find_strengths(targets, mildest(entry), lowest, reach, measure)
+        severity, delta_v = np.append(severity, found[0]), np.append(delta_v, found[1])
+    nearest = np.abs(delta_v[:, None] - targets).argmin(axis=0)
+    notes = []
+    for target, reached in zip(targets, delta_v[nearest], strict=True):
+        is_within = delta_v.min() <= target <= delta_v.max()
+        missed = f"nearest to {target:g}" if is_within else f"{target:g} not reached"
+        notes.append("" if abs(reached - target) <= CLOSE else missed)
+    return severity[nearest], notes
+
+
+def _measured_severities(entry: Entry) -> Values:
+    """Return the severities to measure first: all levels if there are few, else ends and levels."""
+    if entry.is_single:
+        return LEVELS[:1]
+    few = severities_of(entry)
+    # Where Δv falls with severity, an end is not the largest Δv: a level may come closer.
+    return few if len(few) > 2 else np.unique([*few, *LEVELS])
 
 
 def _to_image(planes: NDArray[np.uint8]) -> Image.Image:
@@ -132,14 +300,19 @@ def _captions(entry: Entry, values: dict[str, Values], columns: int) -> Sequence
     candidates = [parameter for parameter in entry.corruption.parameters if parameter.name in moved]
     if not candidates:
         return [""] * columns
-    # The parameter with the most distinct values: others may be constant over several columns.
-    best = max(candidates, key=lambda parameter: len(np.unique(values[parameter.name])))
+
+    def varies(parameter: Parameter) -> tuple[int, int]:
+        column = values[parameter.name]
+        # Others may be constant over several columns, or at their clean value in some.
+        return len(np.unique(column)), int(np.sum(column != parameter.clean))
+
+    best = max(candidates, key=varies)
     return [_caption(best, float(value)) for value in values[best.name]]
 
 
 def _caption(parameter: Parameter, value: float) -> str:
     number = f"{value:.0f}" if parameter.integer or abs(value) >= 100 else f"{value:.3g}"
     number = number.replace("-", "−") + UNITS.get(parameter.unit, "")
-    if parameter.name == parameter.unit:
+    if parameter.name == parameter.unit and parameter.unit in UNITS:
         return number
-    return f"{parameter.name.replace('_', ' ')} {number}"
+    return f"{SYMBOLS.get(parameter.name, parameter.name.replace('_', ' '))} = {number}"
