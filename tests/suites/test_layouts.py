@@ -190,7 +190,14 @@ def test_a_stimulus_can_be_given_without_a_layout(run, val, tmp_path):
         (("--layout", "imagenet"), ("Unknown layout", "imagenet-c")),
         (("--layout", "imagenet-c"), ("--suite imagenet-c",)),
         (("--layout", "imagenet-c", "--suite", "vcr"), ("suite", "imagenet-c")),
-        (("--layout", "imagenet-c", "--suite", "imagenet-c", *ONE), ("not both",)),
+        (("--layout", "imagenet-c", "--suite", "vcr", *ONE), ("suite", "imagenet-c")),
+        (
+            ("--layout", "imagenet-c", "--suite", "imagenet-c", "-c", "vcr/frost"),
+            ("imagenet-c has no corruption 'vcr/frost', but vcr does",),
+        ),
+        (("--suite", "vcr", "-s", 1, "-c", "fog"), ("vcr has no corruption 'fog'",)),
+        (("--suite", "mine.yaml", "-s", 1, *ONE), ("Unknown suite 'mine.yaml'", "imagenet-c")),
+        (("--suite", "vcr@paper", "--variant", "code", "-c", "frost", "-s", 1), ("variant",)),
         (("--layout", "imagenet-c", *ONE, "-s", 2), ("--severity", "all five")),
         (("--layout", "imagenet-c", *ONE, "--set", "amount=1"), ("--set",)),
         (("--layout", "imagenet-c", *ONE, "--overwrite"), ("--overwrite", "delete")),
@@ -215,6 +222,32 @@ def test_images_outside_of_class_folders_are_rejected(run, val, tmp_path):
     assert_rejected(folders(run, val / "n01440764", tmp_path / "out", *ONE), "next to them")
     shutil.copy(val / LISTED[0], val / LISTED[0].replace("JPEG", "jpg"))
     assert_rejected(folders(run, val, tmp_path / "out", *ONE), "same file", "rename")
+
+
+@pytest.mark.parametrize("suite", ["imagenet-c", "imagenet-c-extra"])
+def test_corruptions_of_a_suite_are_written_alone(run, val, tmp_path, suite):
+    name = {"imagenet-c": "brightness", "imagenet-c-extra": "saturate"}[suite]
+    small = ("--stimulus", "32", "--corruption", name)
+    assert folders(run, val, tmp_path / "out", *small, "--suite", suite).status == 0
+    assert folders(run, val, tmp_path / "other", *small).status == 0
+    written = {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()}
+    assert written == {name}
+    assert files(tmp_path / "out") == files(tmp_path / "other")
+
+
+def test_a_corruption_of_a_suite_is_written_without_a_layout(run, val, tmp_path):
+    usual = ("corrupt", val, "-s", 2, "--stimulus", "32", "--out")
+    # ImageNet-C has a frost too, which is another one
+    for number, (short, full) in enumerate(
+        [
+            (("--suite", "vcr", "-c", "frost"), ("-c", "vcr/frost")),
+            (("--suite", "vcr@paper", "-c", "frost"), ("-c", "vcr/frost", "--variant", "paper")),
+            (("--suite", "imagenet-c", "-c", "frost"), ("-c", "frost")),
+        ]
+    ):
+        one, two = tmp_path / f"short {number}", tmp_path / f"full {number}"
+        assert run(*usual, one, *short).status == run(*usual, two, *full).status == 0
+        assert files(one) == files(two) and len(files(one)) == 4
 
 
 # CIFAR-10-C's arrays

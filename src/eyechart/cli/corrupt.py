@@ -16,8 +16,8 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
-from eyechart.core.registry import one_of
-from eyechart.suites.published import WITH_LEVELS
+from eyechart.core.registry import one_of, unknown_name
+from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 
 if TYPE_CHECKING:
     from eyechart.suites.file_corruption import FileOutcome, Tally
@@ -86,7 +86,9 @@ class CorruptSettings:
     suite: Annotated[
         str | None,
         Option(
-            help=f"Write all corruptions of a suite: {one_of(WITH_LEVELS)}.", group="Corruptions"
+            help="Suite of the corruptions, such as vcr. With --layout, all its corruptions are"
+            f" written unless --corruption is set: {one_of(WITH_LEVELS)}.",
+            group="Corruptions",
         ),
     ] = None
     frost_textures: Annotated[
@@ -204,8 +206,6 @@ def corrupt(options: CorruptSettings) -> None:
     if options.layout is not None:
         options.check_layout()
         _corrupt_layout(options, settings)
-    elif options.suite is not None:
-        raise UsageError("--suite needs --layout: add --layout imagenet-c.")
     else:
         _corrupt_one(options, settings)
 
@@ -218,9 +218,10 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     names, out, overwrite = options.corruptions, options.out, options.overwrite
     if len(names) != 1:
         raise UsageError(
-            f"Give one --corruption, got {len(names)}; to write several, add --layout."
+            f"Give one --corruption, got {len(names)}; to write several, add --layout imagenet-c."
         )
-    settings = check_settings(replace(settings, corruption=names[0]))
+    name = names[0] if options.suite is None else _in_suite(options.suite, names)
+    settings = check_settings(replace(settings, corruption=name))
     images, left_out = search(options.images, out)
     jobs = plan(images, out, settings.format)
     replacing = claim(out, settings, jobs, overwrite)
@@ -232,6 +233,18 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
         complete(out, settings, jobs)
     _finish(options, [settings], [str(job.target.relative_to(out)) for job in jobs], done.count)
     _report_skipped(skipped, len(todo))
+
+
+def _in_suite(suite: str, names: Sequence[str]) -> str:
+    """Return the full name of a suite's corruption, with the suite's variant if it has one."""
+    from eyechart.suites.suite import AT, split_variant
+    from eyechart.suites.suite_file import entries_in
+
+    if split_variant(suite)[0] not in PUBLISHED:
+        # the record of a folder has the name of a corruption, not the file that declares it
+        raise unknown_name("suite", suite, PUBLISHED)
+    (entry,) = entries_in(suite, names)
+    return entry.name if entry.variant is None else f"{entry.name}{AT}{entry.variant}"
 
 
 def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:

@@ -33,6 +33,7 @@ from eyechart.suites.folder import (
 )
 from eyechart.suites.published import WITH_LEVELS
 from eyechart.suites.suite import find_entry, load_suite
+from eyechart.suites.suite_file import entries_in
 
 FOLDERS, ARRAYS = "imagenet-c", "cifar-c"
 STIMULI = {FOLDERS: "224", ARRAYS: "native"}
@@ -43,15 +44,18 @@ SEVERAL = "several"
 
 
 def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the corruptions to write, and the corruptions of the suite that cannot be used."""
+    """Return the corruptions to write, and the corruptions of the suite that cannot be used.
+
+    `names` are corruptions of the suite, if there is one; without names, all of them are written.
+    """
     if suite is None and not names:
         raise UsageError("Give the corruptions: --suite imagenet-c, or --corruption.")
     if suite is None:
         return list(dict.fromkeys(find_entry(name).name for name in names)), []
-    if names:
-        raise UsageError("Give --suite or --corruption, not both.")
     if suite not in WITH_LEVELS:
         raise unknown_name("suite for --layout", suite, WITH_LEVELS)
+    if names:
+        return list(dict.fromkeys(entry.name for entry in entries_in(suite, names))), []
     entries = list(load_suite(suite))
     ready = [entry.name for entry in entries if is_ready(entry)]
     return ready, [entry.name for entry in entries if entry.name not in ready]

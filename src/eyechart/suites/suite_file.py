@@ -9,7 +9,7 @@ import yaml
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import near_names, one_of, shortened, stem, unknown_name
 from eyechart.core.storage.files import atomic_file
-from eyechart.suites.published import PUBLISHED
+from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 from eyechart.suites.suite import SUITE_SUFFIXES, Entry, Suite, all_entries, load_suite, parse_suite
 
 WIDTH = 100
@@ -34,6 +34,23 @@ def choose_entries(
         if full_names.count(full_name) > 1:
             raise UsageError(f"{full_name} is given twice: give every corruption once.")
     return Suite(name, title, source, tuple(replace(entry, suite=name) for entry in chosen))
+
+
+def entries_in(suite: str, names: Sequence[str]) -> list[Entry]:
+    """Return the corruptions of a suite with these names; ImageNet-C also has its extras.
+
+    A name without its prefix, such as "frost" for "vcr/frost", is enough.
+    """
+    benchmark, extra = WITH_LEVELS
+    more = load_suite(extra) if suite == benchmark else ()
+    known = {entry.name: entry for entry in (*load_suite(suite), *more)}
+    chosen = []
+    for name in names:
+        full = next((key for key in known if name in (key, key.rpartition("/")[2])), None)
+        if full is None:
+            raise unknown_corruption(name, [load_suite(suite)])
+        chosen.append(known[full])
+    return chosen
 
 
 def _find(suites: Sequence[Suite], name: str) -> Entry:

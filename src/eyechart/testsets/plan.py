@@ -15,9 +15,8 @@ from eyechart.core.storage.parts import file_name
 from eyechart.labels.space_names import NATIVE, SPACES
 from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
-from eyechart.suites.published import WITH_LEVELS
 from eyechart.suites.suite import Entry, load_suite
-from eyechart.suites.suite_file import unknown_corruption
+from eyechart.suites.suite_file import entries_in
 from eyechart.testsets.testset_settings import (
     LEVELS,
     N_SAMPLES,
@@ -31,8 +30,6 @@ from eyechart.visual_change.registry import find_ruler, measures_geometry
 
 CLEAN = "clean"
 """The name of the corruption that changes nothing."""
-
-BENCHMARK, EXTRA = WITH_LEVELS
 
 NAME = re.compile(r"[A-Za-z0-9_]+([-/][A-Za-z0-9_]+)*")
 
@@ -135,19 +132,10 @@ class Plan(TestsetSettings):
             as_text(name, "each of corruptions")
         if is_read(self.suite):
             return entries_of(self.suite, self.corruptions)
-        suite = load_suite(self.suite)
-        known = {**{entry.name: entry for entry in suite}, **_more_of(self.suite)}
         if not self.corruptions:
             # Only here: a corruption that is asked for by name is rejected, not left out.
-            return ready_entries(suite)
-        chosen = []
-        for name in self.corruptions:
-            # A short name is enough if the suite's names have a prefix.
-            full = next((key for key in known if name in (key, key.rpartition("/")[2])), None)
-            if full is None:
-                raise unknown_corruption(name, [suite])
-            chosen.append(known[full])
-        return chosen
+            return ready_entries(load_suite(self.suite))
+        return entries_in(self.suite, self.corruptions)
 
     def all_names(self) -> list[str]:
         """Return the names of all corruptions of the suite, over which mean scores are taken."""
@@ -188,12 +176,6 @@ def _mark(entry: Entry) -> str:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _more_of(suite: str) -> dict[str, Entry]:
-    """Return corruptions that can be selected in addition to the suite's: ImageNet-C's extras."""
-    more = load_suite(EXTRA) if suite == BENCHMARK else ()
-    return {entry.name: entry for entry in more}
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -15,13 +15,14 @@ from PIL import Image, ImageOps
 from eyechart.core.arguments import as_whole
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import plural
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import one_of
 from eyechart.corruptions import Parameter, Values
 from eyechart.images.identity import named_keys
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE, Batch, to_rgb_levels
 from eyechart.reports.number_text import delta_v_text
-from eyechart.reports.words import listed, plural
+from eyechart.reports.words import listed
 from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of, ready_entries
 from eyechart.suites.strength import Strengths, resolve
