@@ -81,8 +81,8 @@ def test_status_and_metrics_need_the_token_and_agree_with_the_database(folder, m
     assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
     found = dict(re.findall(r'^eyechart_sessions\{outcome="([^"]+)"\} (\d+)$', text.text, re.M))
     assert (found["finished"], found["failed"]) == ("4", "1")
-    # 4 + 1 sessions of 10 minutes at 12 an hour, with a fee of 33.3 %
-    assert 'eyechart_cost{currency="USD"} 13.33' in text.text
+    # 4 sessions of 10 minutes at 12 an hour and 101.3 of 136.8 s of another, with a fee of 33.3 %
+    assert 'eyechart_cost{currency="USD"} 12.65' in text.text
     assert token not in page.text + text.text
 
 

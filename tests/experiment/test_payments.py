@@ -95,8 +95,8 @@ def test_every_session_has_its_outcome_its_own_code_and_its_amount(run, folder):
     assert seen["finished"]["fields"] == {"assignmentId": "A1", "code": codes[0]}
     assert seen["failed"]["url"].endswith("cc=CFAIL")
     assert seen["screened-out"]["url"].endswith("cc=CFEW")
-    # 8 minutes at 12 an hour
-    assert listed(run, study)[0]["amount"] == "1.60"
+    # 8 minutes at 12 an hour; who failed needed 93.1 of 99.3 s
+    assert [row["amount"] for row in listed(run, study)] == ["1.60", "1.60", "1.51", "0.00"]
     assert 0 <= float(table[0]["minutes"]) < 1
 
 
@@ -193,6 +193,53 @@ def test_a_study_is_listed_with_its_limits_reward_and_codes(run, copy, account):
     assert "<ExternalURL>https://lab.example/s/small</ExternalURL>" in hit["Question"]
     assert open_ledger(copy, account.url).listing()["id"] == "3HIT"
     assert (copy / "payments.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_who_fails_is_by_default_paid_for_the_time_until_then(run, copy, account):
+    url = ("--api-url", account.url)
+    assert run("experiment", "recruit", copy, "prolific", *LISTING, *url).status == 0
+    study = account.requests[-1][1]
+    assert study["reward"] == 160 and "bonus" not in study["description"]
+    actions = {code["code"]: code["actions"] for code in study["completion_codes"]}
+    pays = {"action": "FIXED_SCREEN_OUT_PAYMENT", "fixed_screen_out_reward": 151, "slots": 9}
+    review = [{"action": "MANUALLY_REVIEW"}]
+    assert actions == {"CDONE": review, "CFAIL": [pays], "CFEW": review}
+    assert run("experiment", "recruit", copy, "mturk", *LISTING, *url).status == 0
+    hit = account.requests[-1][1]
+    # Mechanical Turk pays everybody the same; the others get the rest as a bonus
+    assert hit["Reward"] == "1.51" and "bonus of 0.09" in hit["Description"]
+    account.requests.clear()
+    result = run("experiment", "pay", copy, *url)
+    assert (result.status, account.complaints) == (0, []), result.err
+    paid = [
+        (name, body.get("BonusAmount"), headers["path"]) for name, body, headers in account.requests
+    ]
+    # Prolific pays the third one by the completion code
+    assert paid == [
+        ("ApproveAssignment", None, "/"), ("SendBonus", "0.09", "/"),
+        ("/submissions/ID/transition/", None, "/submissions/sub2/transition/"),
+    ]  # fmt: skip
+    assert [row["amount"] for row in listed(run, copy)] == ["1.60", "1.60", "1.51", "0.00"]
+
+
+def test_a_study_that_was_listed_for_one_reward_pays_everybody_that_reward(run, copy, account):
+    url = ("--api-url", account.url)
+    assert (
+        run("experiment", "recruit", copy, "prolific", *LISTING, *url, "--reward", 1.5).status == 0
+    )
+    actions = [code["actions"][0]["action"] for code in account.requests[-1][1]["completion_codes"]]
+    assert actions == ["MANUALLY_REVIEW"] * 3
+    assert [row["amount"] for row in listed(run, copy)] == ["1.50", "1.50", "1.50", "0.00"]
+    assert run("experiment", "pay", copy, *url).status == 0
+    paths = {headers["path"] for _, _, headers in account.requests}
+    assert "/submissions/sub3/transition/" in paths
+
+
+def test_prolific_pays_less_only_by_a_code(run, tmp_path, account):
+    study = make_study(tmp_path / "study", prolific_code="CDONE", prolific_failed="")
+    ask = ("experiment", "recruit", study.path, "prolific", *LISTING, "--api-url", account.url)
+    assert_rejected(run(*ask), "--prolific-failed CODE", "pass --reward")
+    assert run(*ask, "--reward", 1).status == 0
 
 
 def test_everybody_who_ended_is_paid_once(run, copy, account):

@@ -37,7 +37,8 @@ class PayOptions:
     reward: Annotated[
         float | None,
         Option(
-            help="Pay of every session that reaches an end; overrides --pay.",
+            help="Pay of every session that reaches an end, also without qualifying; overrides"
+            " --pay.",
             group=BUDGET,
             minimum=0,
         ),
@@ -56,19 +57,21 @@ class PayOptions:
         from eyechart.experiment.payments.payment_list import (
             CENT,
             PayRates,
-            hourly_reward,
             listed_rates,
+            usual_rates,
         )
 
         path = folder.path
         listing = open_ledger(path, url).listing() if url else newest_listing(path)
-        usual = PayRates(hourly_reward(folder.config, self.pay))
+        usual = usual_rates(folder.config, self.pay)
         known = usual if listing is None else listed_rates(listing)
+        # A reward that is typed is everybody's, unless participants were offered something else.
+        failed = None if listing is None and self.reward is not None else known.failed
         reward, bonus = (
             default if amount is None else Decimal(str(amount)).quantize(CENT)
             for amount, default in ((self.reward, known.reward), (self.bonus, known.bonus))
         )
-        return PayRates(reward, bonus, self.currency or known.currency)
+        return PayRates(reward, bonus, self.currency or known.currency, failed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +230,7 @@ def recruit(
         raise unknown_name("platform", platform, WITH_API)
     api, folder = WITH_API[platform], open_study(study)
     rates = pay_options.rates(folder)
-    listing = _listing(folder, options, rates)
+    listing = _listing(folder, options, rates, api)
     for warning in platform_warnings(folder.config.recruiter_settings):
         print(f"Note: {warning}")
     if account.dry_run:
@@ -272,11 +275,13 @@ def pay(
         rows = [row for row in chosen if row.platform == name]
         if not rows:
             continue
+        ledger = open_ledger(folder.path, url)
         if reject:
             planned = list(paying.rejection_steps(api, rows, reason))
         else:
-            planned = list(paying.payment_steps(api, rows, options.rates(folder, url)))
-        ledger = open_ledger(folder.path, url)
+            rates = options.rates(folder, url)
+            is_listed = ledger.listing() is not None
+            planned = list(paying.payment_steps(api, rows, rates, is_listed))
         steps, unknown = paying.open_steps(ledger, planned)
         count += len(steps)
         for step in unknown:
@@ -316,7 +321,9 @@ def _csv(head: tuple[str, ...], rows: "list[Payment]") -> str:
     return text.getvalue()
 
 
-def _listing(folder: "StudyFolder", options: ListingOptions, rates: "PayRates") -> "Listing":
+def _listing(
+    folder: "StudyFolder", options: ListingOptions, rates: "PayRates", api: "PlatformApi"
+) -> "Listing":
     import math
 
     from eyechart.experiment.recruiters.api.platform_api import Listing
@@ -333,8 +340,11 @@ def _listing(folder: "StudyFolder", options: ListingOptions, rates: "PayRates") 
         f"Look at images and say what you see. Takes about {minutes} minutes, on a computer with a"
         " keyboard or a mouse."
     )
-    if rates.bonus:
-        text += f" Finishing earns a bonus of {rates.bonus:.2f} {rates.currency}."
+    bonus = rates.bonus
+    if rates.failed is not None and not api.pays_by_code:
+        bonus += rates.reward - rates.failed
+    if bonus:
+        text += f" Finishing earns a bonus of {bonus:.2f} {rates.currency}."
     return Listing(
         name=config.name,
         title=config.title,
@@ -348,4 +358,5 @@ def _listing(folder: "StudyFolder", options: ListingOptions, rates: "PayRates") 
         reward=rates.reward,
         bonus=rates.bonus,
         settings=config.recruiter_settings,
+        failed=rates.failed,
     )

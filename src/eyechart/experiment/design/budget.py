@@ -157,6 +157,18 @@ def participant_seconds(config: StudyConfig) -> float:
     )
 
 
+def failed_share(config: StudyConfig) -> float:
+    """Return the share of a session's duration that participants need who fail the qualification.
+
+    Example:
+        >>> round(failed_share(StudyConfig(name="naming", title="Naming")), 2)
+        0.41
+    """
+    trials = config.practice + config.qualification
+    seconds = READING_S + trials * trial_seconds(config) + config.practice * FEEDBACK_S
+    return seconds / participant_seconds(config)
+
+
 def plan_budget(
     config: StudyConfig,
     responses: int,

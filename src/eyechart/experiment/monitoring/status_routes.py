@@ -22,7 +22,7 @@ from eyechart.experiment.design.budget import Prices
 from eyechart.experiment.monitoring.metrics_text import CONTENT_TYPE, metrics_text
 from eyechart.experiment.monitoring.study_monitor import StudyMonitor, read_monitor
 from eyechart.experiment.payments.ledger import newest_listing
-from eyechart.experiment.payments.payment_list import PayRates, hourly_reward, listed_rates
+from eyechart.experiment.payments.payment_list import listed_rates, usual_rates
 from eyechart.experiment.server.problems import problem
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.tokens import status_token
@@ -66,9 +66,9 @@ def page_html(monitor: StudyMonitor) -> str:
 def _reader(study: OpenStudy, prices: Prices) -> Read:
     def read() -> StudyMonitor:
         listing = newest_listing(study.folder.path)
-        reward = hourly_reward(study.config, prices.pay)
         # What was listed is what is owed; the planned pay only stands in before that.
-        rates = PayRates(reward, currency=prices.currency) if not listing else listed_rates(listing)
+        usual = usual_rates(study.config, prices.pay, prices.currency)
+        rates = listed_rates(listing) if listing else usual
         now = datetime.now(UTC)
         return read_monitor(study, rates, now, prices.fee_fraction, prices.fee_text)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import lock_file
@@ -38,18 +39,28 @@ class PayStep:
 
 
 def payment_steps(
-    api: PlatformApi, payments: Iterable[Payment], rates: PayRates
+    api: PlatformApi, payments: Iterable[Payment], rates: PayRates, is_listed: bool
 ) -> Iterator[PayStep]:
-    """Yield the steps that pay all sessions with an outcome: approval, then the bonus."""
+    """Yield the steps that pay all sessions with an outcome: approval, then the bonus.
+
+    `is_listed`: whether `create_listing` has listed the study with these rates. If not, approval
+    pays what the platform offers, also to those who failed.
+    """
     for payment in payments:
         payee = payment.payee
         # Without ids, the platform cannot be told whom to pay.
         if payment.outcome not in OUTCOMES or not payee.ids:
             continue
+        bonus = rates.bonus if payment.outcome == "finished" else Decimal(0)
+        if is_listed and rates.failed is not None:
+            if api.pays_by_code and payment.outcome == "failed":
+                continue
+            if not api.pays_by_code:
+                # The reward of the listing is what those earn who fail.
+                bonus = rates.amount(payment.outcome) - rates.failed
         yield _step(api, "approve", payee, api.approve(payee))
-        if payment.outcome == "finished" and rates.bonus:
-            requests = api.bonus(payee, rates.bonus, BONUS_REASON)
-            yield _step(api, "bonus", payee, requests)
+        if bonus:
+            yield _step(api, "bonus", payee, api.bonus(payee, bonus, BONUS_REASON))
 
 
 def _step(
@@ -170,6 +181,8 @@ def create_listing(
         listing_id = api.listing_id(reply)
         # As text, because JSON has no decimal numbers and floats do not keep exact cents.
         rates = {"reward": str(listing.reward), "bonus": str(listing.bonus), "currency": currency}
+        if listing.failed is not None:
+            rates["failed"] = str(listing.failed)
         ledger.write("create", "", "done", id=listing_id, places=listing.places, **rates)
         # After the id is on record: a failure here leaves a listing that can still be found.
         if publish:

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from sqlalchemy import func, select
 
 from eyechart.core.errors import UsageError
+from eyechart.experiment.design.budget import failed_share
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.recruiters.api.platform_api import Payee
 from eyechart.experiment.recruiters.recruiter import Outcome
@@ -46,17 +47,21 @@ class PayRates:
     """What sessions earn.
 
     Attributes:
-        reward: For every session that reached an end, whatever its outcome.
+        reward: For every session that reached an end.
         bonus: In addition, for a finished session.
-        currency: Currency of both.
+        currency: Currency of all amounts.
+        failed: Instead of the reward, for a session that failed the qualification; None for the
+            reward.
     """
 
     reward: Decimal
     bonus: Decimal = Decimal(0)
     currency: str = "USD"
+    failed: Decimal | None = None
 
     def __post_init__(self) -> None:
-        for name, amount in (("reward", self.reward), ("bonus", self.bonus)):
+        amounts = {"reward": self.reward, "bonus": self.bonus, "failed": self.failed or Decimal(0)}
+        for name, amount in amounts.items():
             # A NaN cannot be compared.
             if not amount.is_finite() or not 0 <= amount <= MAX_AMOUNT:
                 raise UsageError(f"{name} must be in [0, {MAX_AMOUNT}], got {amount}.")
@@ -65,13 +70,15 @@ class PayRates:
         """Return the pay of a session with this outcome.
 
         Example:
-            >>> rates = PayRates(Decimal("1.00"), Decimal("0.60"))
+            >>> rates = PayRates(Decimal("1.00"), Decimal("0.60"), failed=Decimal("0.40"))
             >>> [str(rates.amount(outcome)) for outcome in ("finished", "failed", "left")]
-            ['1.60', '1.00', '0']
+            ['1.60', '0.40', '0']
         """
         # No end was reached: neither active nor left sessions have a completion code.
         if outcome not in OUTCOMES:
             return Decimal(0)
+        if outcome == "failed" and self.failed is not None:
+            return self.failed
         return self.reward + (self.bonus if outcome == "finished" else 0)
 
 
@@ -124,10 +131,19 @@ def hourly_reward(config: StudyConfig, hourly: float) -> Decimal:
     return (Decimal(str(hourly)) * config.minutes / 60).quantize(CENT, ROUND_UP)
 
 
+def usual_rates(config: StudyConfig, hourly: float, currency: str = "USD") -> PayRates:
+    """Return the rates at an hourly pay; those who fail are paid for the time until then."""
+    reward = hourly_reward(config, hourly)
+    failed = (reward * Decimal(str(failed_share(config)))).quantize(CENT, ROUND_UP)
+    # Rounding up may leave nothing of a small difference.
+    return PayRates(reward, currency=currency, failed=failed if failed < reward else None)
+
+
 def listed_rates(listing: Mapping[str, object]) -> PayRates:
     """Return the rates of a listing, as the ledger records it."""
     reward, bonus = (Decimal(str(listing[name])) for name in ("reward", "bonus"))
-    return PayRates(reward, bonus, str(listing["currency"]))
+    failed = Decimal(str(listing["failed"])) if "failed" in listing else None
+    return PayRates(reward, bonus, str(listing["currency"]), failed)
 
 
 def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Payment]:

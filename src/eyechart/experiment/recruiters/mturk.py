@@ -50,11 +50,12 @@ class MechanicalTurkApi(PlatformApi):
 
     def create(self, listing: Listing) -> tuple[ApiRequest, ...]:
         """Return CreateHIT with an ExternalQuestion."""
+        reward = listing.reward if listing.failed is None else listing.failed
         body = {
             "Title": listing.title,
             "Description": listing.description,
             "Keywords": "images, vision, perception, psychology, study",
-            "Reward": f"{listing.reward:.2f}",
+            "Reward": f"{reward:.2f}",
             "MaxAssignments": listing.places,
             "LifetimeInSeconds": listing.days * 24 * 3600,
             "AssignmentDurationInSeconds": listing.max_minutes * 60,
@@ -63,7 +64,7 @@ class MechanicalTurkApi(PlatformApi):
             "Question": QUESTION.format(url=escape(listing.address)),
             "RequesterAnnotation": listing.name,
         }
-        token = _token("create", listing.name, f"{listing.places}", f"{listing.reward:.2f}")
+        token = _token("create", listing.name, f"{listing.places}", f"{reward:.2f}")
         body["UniqueRequestToken"] = token
         return (_operation("CreateHIT", body, is_repeatable=False),)
 

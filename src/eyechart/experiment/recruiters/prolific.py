@@ -42,6 +42,7 @@ class ProlificApi(PlatformApi):
 
     url = "https://api.prolific.com/api/v1"
     credentials = ("PROLIFIC_API_TOKEN",)
+    pays_by_code = True
 
     def create(self, listing: Listing) -> tuple[ApiRequest, ...]:
         """Return the request for a draft study with its places, reward and completion codes."""
@@ -55,8 +56,7 @@ class ProlificApi(PlatformApi):
                 {
                     "code": listing.settings[setting],
                     "code_type": "COMPLETED" if outcome == "finished" else "OTHER",
-                    # Approved by `experiment pay`, after the server's record of the session.
-                    "actions": [{"action": "MANUALLY_REVIEW"}],
+                    "actions": [_action(outcome, listing)],
                 }
                 for outcome, setting in CODES.items()
                 if listing.settings.get(setting)
@@ -72,6 +72,12 @@ class ProlificApi(PlatformApi):
         if not listing.settings.get(CODES["finished"]):
             raise UsageError(
                 "Prolific needs a completion code: create the study with --prolific-code CODE."
+            )
+        if listing.failed is not None and not listing.settings.get(CODES["failed"]):
+            raise UsageError(
+                "Prolific pays less to those who fail the qualification only by a completion code:"
+                " create the study with --prolific-failed CODE, or pass --reward, which everybody"
+                " earns."
             )
         # Nothing tells a repetition apart: sent twice, the request would make two drafts.
         return (ApiRequest(method="POST", path="/studies/", body=body, is_repeatable=False),)
@@ -120,6 +126,19 @@ class ProlificApi(PlatformApi):
         """Return the headers with the account's token."""
         headers = {"Authorization": f"Token {secrets[self.credentials[0]]}"}
         return headers | ({"Content-Type": "application/json"} if body else {})
+
+
+def _action(outcome: Outcome, listing: Listing) -> Mapping[str, object]:
+    """Return what Prolific does with a submission that has the completion code of an outcome."""
+    if outcome == "failed" and listing.failed is not None:
+        return {
+            "action": "FIXED_SCREEN_OUT_PAYMENT",
+            # In cents or pence.
+            "fixed_screen_out_reward": int(listing.failed * 100),
+            "slots": listing.places,
+        }
+    # Approved by `experiment pay`, after the server's record of the session.
+    return {"action": "MANUALLY_REVIEW"}
 
 
 def _transition(payee: Payee, body: Mapping[str, object]) -> ApiRequest:

@@ -45,9 +45,10 @@ class Listing:
         minutes: Expected duration of a session.
         max_minutes: Time after which the platform gives the place to somebody else.
         days: Number of days for which the study is offered.
-        reward: Pay of everybody who reaches the end, also of those who fail the qualification.
+        reward: Pay of everybody who reaches the end.
         bonus: Additional pay of those who finish; paid later, by `PlatformApi.bonus`.
         settings: The study's settings of the platform, such as its completion codes.
+        failed: Pay of those who fail the qualification, instead of the reward; None for the reward.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Listing:
     reward: Decimal
     bonus: Decimal
     settings: Mapping[str, str]
+    failed: Decimal | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,15 @@ class PlatformApi(ABC):
         url: Its address.
         sandbox_url: The address of a copy for trials without money; empty if there is none.
         credentials: Names of the environment variables with the account's credentials.
+        pays_by_code: Whether the platform pays less to those who return with the completion code of
+            a failed qualification. Others pay every approved session the same; there, the reward of
+            a listing is what those earn who fail, and all others get the rest as a bonus.
     """
 
     url: ClassVar[str]
     sandbox_url: ClassVar[str] = ""
     credentials: ClassVar[tuple[str, ...]]
+    pays_by_code: ClassVar[bool] = False
 
     @abstractmethod
     def create(self, listing: Listing) -> tuple[ApiRequest, ...]:
