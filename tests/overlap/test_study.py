@@ -20,6 +20,7 @@ import yaml
 from PIL import Image
 
 import eyechart as ec
+import textures
 from commands import assert_rejected, hear_interrupts
 from eyechart.cli.app import main
 from eyechart.cli.overlap.run import benchmarks_of, entries_of
@@ -28,6 +29,7 @@ from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import try_lock
 from eyechart.core.storage.run_folder import read_settings
 from eyechart.images.identity import named_keys
+from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.overlap.overlap_study import OverlapStudy
@@ -461,6 +463,63 @@ def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path
     start = checkpoint(once, "standard")
     result = run(*tuning_words(home, tmp_path / "out", start, images="two", train=None))
     assert_rejected(result, "(3) differ from the classes of the images (2)")
+
+
+def test_any_torch_module_can_be_the_start(home, run, tmp_path):
+    out = tmp_path / "out"
+    words = tuning_words(home, out, "textures:made", "--epochs", 1, "--lr", 1e-4)
+    told = run(*words)
+    assert told.status == 0, told.err
+    for name in ("standard", *NAMES):
+        own = read_checkpoint(checkpoint(out, name))
+        assert (own.network, own.base) == ("", "textures:made")
+        moved = (own.weights["0.weight"] - textures.made[0].weight).abs().max()
+        assert 0 < moved < 0.01
+    assert read_settings(out / "run.json")["start"] == "textures:made"
+    assert read_settings(out / "run.json")["classes"] == sorted(TINTS)
+    # accuracies are those of the checkpoints
+    model = load_model(str(checkpoint(out, "standard")), CPU, trust=True)
+    images = ec.load_images(home / "test", "native")
+    labels = torch.tensor([sorted(TINTS).index(label) for label in images.labels])
+    correct = (model(images.batch(range(len(images)))).argmax(1) == labels).double().mean()
+    assert accuracies(out)["standard", "0"]["clean"] == pytest.approx(float(correct), abs=1e-6)
+    again = run(*words)
+    assert again.status == 0 and "textures:made" not in again.err
+
+
+def test_a_start_with_more_outputs_than_classes_keeps_its_outputs(home, run, tmp_path):
+    wnids = dict(zip(sorted(TINTS), (wordnet_ids()[place] for place in (7, 3, 500)), strict=True))
+    for part in ("train", "test"):
+        for tint, wnid in wnids.items():
+            shutil.copytree(home / part / tint, tmp_path / part / wnid)
+    out = tmp_path / "out"
+    (tmp_path / "mine.yaml").write_text((home / "mine.yaml").read_text())
+    told = run(*tuning_words(tmp_path, out, "tinted_contrasts:untrained_thousand", "--epochs", 8))
+    assert told.status == 0, told.err
+    classes = read_settings(out / "run.json")["classes"]
+    assert len(classes) == 1000
+    assert [classes[place] for place in (7, 3, 500)] == list(wnids.values())
+    # the outputs of these classes were tuned
+    assert accuracies(out)["standard", "0"]["clean"] > 0.3
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (
+            "textures:fails",
+            ("Only torch modules can be trained, but textures:fails is a function",),
+        ),
+        ("textures:nowhere", ("textures", "nowhere")),
+        ("small_models:colors", ("has no parameters to train",)),
+        ("tinted_contrasts:untrained", ("labels unknown to a model with",)),
+        ("tinted_contrasts:with_softmax", ("probabilities",)),
+    ],
+)
+def test_a_start_that_cannot_be_tuned_is_one_sentence(home, run, tmp_path, start, words):
+    told = run(*tuning_words(home, tmp_path / "out", start))
+    assert_rejected(told, *words)
+    assert not (tmp_path / "out").exists()
 
 
 # One sentence each

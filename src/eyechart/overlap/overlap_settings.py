@@ -136,15 +136,23 @@ class OverlapSettings:
         Option(help=f"{ARCH_HELP}; {NETWORK} by default, unless --start is set.", group="Models"),
     ] = None
     start: Annotated[
-        Path | None,
+        str | None,
         Option(
-            help="Tune this checkpoint instead of training from scratch.",
+            help="Tune this model instead of training from scratch: timm:NAME, hf:REPO,"
+            " module:attribute, a checkpoint or a card, as for evaluate; must be a torch module.",
             group="Models",
             is_advanced=True,
-            metavar="FILE",
-            path="folder or file",
+            metavar="MODEL",
         ),
     ] = None
+    download: Annotated[
+        bool,
+        Option(
+            help="Download weights of --start that are missing.",
+            group="Models",
+            is_advanced=True,
+        ),
+    ] = False
     trust: Annotated[
         bool,
         Option(
@@ -164,14 +172,14 @@ class OverlapSettings:
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
-        # A checkpoint determines its architecture.
+        # A model has an architecture already.
         if self.arch is not None and self.start is not None:
             raise UsageError("Pass --arch to train from scratch or --start to tune, not both.")
         check_seeds(self.seeds)
 
     @property
     def network(self) -> str:
-        """Architecture to train from scratch; "" if a checkpoint is tuned."""
+        """Architecture to train from scratch; "" if a model is tuned."""
         return "" if self.start is not None else self.arch or NETWORK
 
     @property

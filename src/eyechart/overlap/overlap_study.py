@@ -4,7 +4,7 @@ Every training and every test is a job with a separate file, so that a study can
 resumed, and distributed over several devices.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,17 +18,26 @@ from eyechart.core.randomness import hash64
 from eyechart.core.storage.job_queue import jobs_of
 from eyechart.core.storage.parts import file_name, read_header, read_parquet, write_parquet
 from eyechart.core.storage.shards import Shard
+from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.accuracy_table import ALL, CLEAN, STANDARD
+from eyechart.pipeline.prepare import check_models
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import Held, LabeledImages, mean_and_deviation
+from eyechart.training.data import Held, LabeledImages, mean_and_deviation, training_data
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
+from eyechart.training.retrain import (
+    checkpoint_at,
+    data_for,
+    reject_softmax,
+    start_of,
+    trainable,
+)
 from eyechart.training.state import is_finished
 from eyechart.training.training_loop import Start, Training, new_network, train
 
@@ -83,11 +92,13 @@ class OverlapStudy:
         entries: Corruptions.
         recipe: Training recipe; its seed is ignored.
         network: Architecture to train from scratch.
-        start: Checkpoint to tune instead of training from scratch, also for the standard network.
+        start: Model to tune instead of training from scratch, also for the standard network; a
+            string that `load_model` accepts.
         together: Benchmarks with their corruptions; for each benchmark, one more network is trained
             on all its corruptions.
         seeds: Seeds; all trainings and tests are repeated for each.
-        trust: Whether custom code that the checkpoint refers to may be run.
+        trust: Whether custom code that a checkpoint refers to may be run.
+        download: Whether weights of the model may be downloaded.
     """
 
     entries: tuple[Entry, ...]
@@ -97,13 +108,14 @@ class OverlapStudy:
     together: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seeds: tuple[int, ...] = (0,)
     trust: bool = False
+    download: bool = False
 
     def check(self) -> None:
         """Raise a UsageError if the definition is invalid."""
         self.recipe.check()
         if bool(self.network) == bool(self.start):
             raise UsageError(
-                "Pass an architecture to train from scratch, or a checkpoint to tune, not both."
+                "Pass an architecture to train from scratch, or a model to tune, not both."
             )
         if len(self.entries) < 2:
             raise UsageError("Overlap needs at least two corruptions: use a suite with more.")
@@ -207,35 +219,54 @@ class Trainer:
                 self.steps = Preprocessing(None, *mean_and_deviation(self.data))
             return new_network(self.study.network, self.data, seed, self.steps)
         if self.begun is None:
-            self.begun = start_from(self.study.start, self.data, self.study.trust)
+            self.begun = start_from(self.study, self.data)
         # Training changes the weights; every job starts from the same ones.
         return replace(self.begun, module=deepcopy(self.begun.module))
 
 
-def start_from(path: str, data: LabeledImages, trust: bool = False) -> Start:
-    """Return the network to be tuned from a checkpoint; its classes must match the data."""
-    checkpoint = read_checkpoint(Path(path))
-    if checkpoint.class_names != data.class_names:
-        raise UsageError(
-            f"The classes of {path} ({len(checkpoint.class_names)}) differ from the classes of the "
-            f"images ({len(data.class_names)}): train a standard network on these images first."
-        )
-    # Gains are measured against a network that has seen no corruption.
-    if checkpoint.trained_on:
-        raise UsageError(
-            f"{path} was trained on {checkpoint.trained_on[0]}, but a study must start from a "
-            "network trained on clean images only."
-        )
-    model = load_model(path, torch.device("cpu"), half=False, trust=trust)
-    assert model.module is not None, "a checkpoint is a module"
-    return Start(
-        model.module,
-        checkpoint.network,
-        checkpoint.base,
-        checkpoint.class_names,
-        model.preprocessing,
-        checkpoint.trained_on,
+def start_from(study: OverlapStudy, data: LabeledImages) -> Start:
+    """Return the network to be tuned; its classes must match the data."""
+    spec = study.start
+    checkpoint = checkpoint_at(spec)
+    if checkpoint is not None:
+        if checkpoint.class_names != data.class_names:
+            raise UsageError(
+                f"The classes of {spec} ({len(checkpoint.class_names)}) differ from the classes of"
+                f" the images ({len(data.class_names)}): train a standard network on these images"
+                " first."
+            )
+        _check_clean(spec, checkpoint.trained_on)
+    model = _load_start(study)
+    _check_clean(spec, model.trained_on)
+    return start_of(model, spec)
+
+
+def _load_start(study: OverlapStudy) -> Model:
+    # In full precision, because it is tuned.
+    return load_model(
+        study.start, torch.device("cpu"), half=False, trust=study.trust, download=study.download
     )
+
+
+def _check_clean(spec: str, trained_on: Sequence[str]) -> None:
+    # Gains are measured against a network that has seen no corruption.
+    if trained_on:
+        raise UsageError(
+            f"{spec} was trained on {trained_on[0]}, but a study must start from a network trained"
+            " on clean images only."
+        )
+
+
+def data_to_train_on(study: OverlapStudy, train: ImageSet, test: ImageSet) -> LabeledImages:
+    """Return the training images with labels that match the outputs of the network."""
+    # New networks and eyechart's checkpoints have the classes of the images.
+    if not study.start or checkpoint_at(study.start) is not None:
+        return training_data(train)
+    model = _load_start(study)
+    trainable(model)
+    check_models([model], test, model.device)
+    reject_softmax(model, test)
+    return data_for(model, train, test.labels)
 
 
 class Tester:

@@ -29,6 +29,7 @@ from eyechart.overlap.overlap_study import (
     TestJob,
     Trainer,
     TrainingJob,
+    data_to_train_on,
 )
 from eyechart.suites.suite import Suite
 from eyechart.suites.suite_file import write_suite
@@ -80,7 +81,7 @@ def run_study(
     for folder in (sources.images, sources.train_images):
         if folder is not None and out.exists() and resolved_path(out) == resolved_path(folder):
             raise UsageError(f"{out} contains the images: choose another --out.")
-    train_data, test_data = _load(sources, progress)
+    train_data, test_data = _load(study, sources, progress)
     trainer = Trainer(study, train_data, find_device(devices[0]), out)
     # Before the folder is created: a network that cannot be loaded leaves nothing behind.
     trainer.begin()
@@ -113,9 +114,11 @@ def _join_shards(opened: _OpenStudy, device: torch.device) -> bool:
     return True
 
 
-def _load(sources: TrainingSources, progress: Progress) -> tuple[LabeledImages, LabeledImages]:
+def _load(
+    study: OverlapStudy, sources: TrainingSources, progress: Progress
+) -> tuple[LabeledImages, LabeledImages]:
     train, test = sources.load(progress)
-    train_data = training_data(train)
+    train_data = data_to_train_on(study, train, test)
     test_data = training_data(test, train_data.class_names, min_per_class=1)
     if train_data.size != test_data.size:
         raise UsageError(

@@ -186,7 +186,7 @@ def start_of(model: Model, spec: str) -> Start:
     If the model is an eyechart checkpoint, the new checkpoint refers to the same network or base
     model.
     """
-    held, base = _checkpoint_at(spec), spec
+    held, base = checkpoint_at(spec), spec
     if held is None and Path(spec).is_file():
         base = str(resolved_path(Path(spec)))  # so that it is found from any working directory
     try:
@@ -199,7 +199,7 @@ def start_of(model: Model, spec: str) -> Start:
     return Start(module, *names, model.preprocessing, model.trained_on)
 
 
-def _checkpoint_at(spec: str) -> Checkpoint | None:
+def checkpoint_at(spec: str) -> Checkpoint | None:
     """Return the eyechart checkpoint in a file; None for other files or if a sidecar changes it."""
     path = Path(spec)
     if not path.is_file() or path.with_suffix(CARD_SUFFIXES[0]).exists():

@@ -63,10 +63,11 @@ def run(
         entries,
         recipe,
         settings.network,
-        "" if settings.start is None else str(settings.start),
+        settings.start or "",
         benchmarks_of(settings.together, entries),
         settings.all_seeds,
         settings.trust,
+        settings.download,
     )
     sources = TrainingSources(
         settings.images,
