@@ -1,6 +1,7 @@
 """Several human references: whose responses stand for a corruption, merging, and what is told."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -13,10 +14,22 @@ from eyechart.humans.consistency import find_rule
 from eyechart.humans.human_responses import make_responses, read_responses, write_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.labels.imagenet import wordnet_ids
+from eyechart.results.human_caution import implied_areas, packaged_areas
+from places import ROOT
 from small_models import TINTS, save_images
 
 CLASSES = (404, 294, 281, 409)
 """Of ImageNet, one for each tint: airplane, bear, cat and clock."""
+
+
+PAGE = (ROOT / "docs" / "humans.md").read_text("utf-8")
+
+
+def documented(first_cell):
+    """Return the numbers in the page's table row that begins with this cell and has numbers."""
+    rows = [line for line in PAGE.splitlines() if line.startswith(f"| {first_cell}")]
+    (numbers,) = filter(None, (re.findall(r"\d\.\d{3}", row) for row in rows))
+    return [float(number) for number in numbers]
 
 
 def responses(*names, count=600, clean=0.9, seed=0, humans="ann bob"):
@@ -334,3 +347,38 @@ def test_that_no_corruption_has_a_human_reference_is_said(folder, written):
     assert any("responded to none of these corruptions" in note for note in found.warnings)
     found = evaluate(folder, humans=str(mine), corruptions=["frost", "brightness"], similar="none")
     assert not any("responded to none of these corruptions" in note for note in found.warnings)
+
+
+# The documented figures of the packaged reference
+
+
+def test_documented_areas_are_those_that_the_command_prints(run):
+    result = run("humans", "areas")
+    assert result.status == 0, result.err
+    rows = [line.split() for line in result.out.splitlines() if " R_a " in line]
+    assert [row[0] for row in rows] == ["contrast", "lowpass", "noise"]
+    for name, _, area, interval, _, _, clean, *_ in rows:
+        low, high = interval.split("–")
+        assert documented(f"`{name}`") == [float(text) for text in (clean, area, low, high)]
+
+
+def test_documented_areas_of_the_paper_are_those_of_its_table():
+    for name in ("median blur", "glass blur"):
+        key = name.replace(" ", "_")
+        packaged, accuracy, consistency = documented(name)
+        assert packaged == round(packaged_areas()[key], 3)
+        assert accuracy == round(implied_areas()[key], 3)
+        assert consistency == round(implied_areas("p")[key], 3)
+
+
+def test_documented_distances_from_the_curve_of_noise_are_its_own():
+    reference = find_reference("geirhos")
+    curve, responses = reference.curve("vcr/uniform_noise"), reference.responses
+    below = []
+    for condition in ("0.6", "0.9"):
+        own = (responses.corruption == "noise") & (responses.condition == condition)
+        trials, rates = responses.trials[own], responses.correct[own]
+        expected = curve(responses.delta_v[own])
+        below.append(np.average(expected - rates, weights=trials))
+    (text,) = re.findall(r"conditions of noise lie (\S+) and (\S+) below the curve", PAGE)
+    assert tuple(f"{distance:.2f}" for distance in below) == text
