@@ -250,6 +250,20 @@ def test_an_error_inside_a_model_is_one_sentence_with_its_first_line():
         model(talkative)(random_images())
 
 
+def test_a_network_for_grayscale_images_is_told_how_to_convert_rgb_images():
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with pytest.raises(ec.UsageError) as caught:
+        model(network)(random_images())
+    assert str(caught.value).startswith("Model 'mine' failed on a torch.float32 batch (3, 3, 16, 1")
+    assert str(caught.value).endswith(
+        "to have 1 channels, but got 3 channels instead; models get RGB images: convert them in the"
+        " model, for example with images.mean(1, keepdim=True)."
+    )
+    # what the sentence advises
+    scores = model(lambda images: network(images.mean(1, keepdim=True)))(random_images())
+    assert scores.shape == (3, 4)
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from eyechart.core.arguments import as_flag, as_whole
 from eyechart.core.devices import image_device
 from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.core.phrases import count_of
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.labels.categories import CLASSES
 from eyechart.models.label_map import LabelMap
@@ -26,6 +27,9 @@ SIZE_SIGNS = (
 """Lower-case phrases in errors of torch, timm, transformers and onnxruntime about images whose size
 a network does not accept.
 """
+
+GRAY_SIGN = "to have 1 channels, but got 3 channels"
+"""What torch says if a network for grayscale images gets RGB images."""
 
 CPU_PIXELS, CPU_BATCH = 8 * 224 * 224, 32
 """Maximum number of pixels and images that a network gets at a time on a CPU, where larger batches
@@ -205,6 +209,11 @@ class Model:
             if self.side is None and _is_about_size(error):
                 reason = reason.replace(". ", "; ")
                 hint = "; use --stimulus to give images of the size that it needs"
+            if GRAY_SIGN in str(error):
+                hint = (
+                    "; models get RGB images: convert them in the model, for example with"
+                    " images.mean(1, keepdim=True)"
+                )
             raise UsageError(
                 f"Model '{self.name}' failed on a {self.dtype} batch {tuple(ready.shape)}:"
                 f" {reason}{hint}."
@@ -231,8 +240,8 @@ class Model:
             )
         if scores.ndim != 2 or scores.shape[0] != count or scores.shape[1] < 2:
             raise UsageError(
-                f"{need}, got {tuple(scores.shape)} for {count} images: return one row of scores"
-                " for each."
+                f"{need}, got {tuple(scores.shape)} for {count_of(count, 'image')}: return one row"
+                " of scores for each."
             )
         if scores.is_complex() or scores.dtype == torch.bool:
             raise UsageError(f"{need}, got {scores.dtype}: return real numbers.")
