@@ -742,10 +742,19 @@ def test_a_damaged_image_among_many_is_named_in_the_results(evaluate, tmp_path):
     (home / "red" / "7.png").write_bytes(b"nothing")
     result = evaluate(*ONE, images=home)
     assert result.status == 0, result.err
-    assert "1 damaged image" in result.out and "red/7.png" in result.out
+    assert "1 damaged image was left out: red/7.png." in result.out
     (found,) = results(tmp_path / "out")["images"]["damaged"]
     assert found["name"] == "red/7.png"
     assert results(tmp_path / "out")["images"]["n_images"] == 119
+
+
+def test_an_image_without_a_label_is_counted(evaluate, tmp_path):
+    home = save_images(tmp_path / "photos", each=2)
+    rows = ("path,label", "red/0.png,0", "red/1.png,0", "blue/0.png,1", "blue/1.png,")
+    (home / "list.csv").write_text("\n".join(rows))
+    result = evaluate(*ONE, "--accept-labels", images=home / "list.csv")
+    assert result.status == 0, result.err
+    assert "1 of 4 images has no label: accuracy excludes it." in result.out
 
 
 def test_images_too_even_for_a_change_are_counted(evaluate, tmp_path):

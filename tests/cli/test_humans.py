@@ -83,7 +83,7 @@ def test_an_import_without_a_visual_change_is_marked_and_draws_nothing(run, tmp_
     )
     result = run("humans", "import", table, "--format", "model-vs-human", "--out", out)
     assert result.status == 0, result.err
-    assert "sketch: 1 human, 1 responses, no Δv" in result.out
+    assert "sketch: 1 human, 1 response, no Δv" in result.out
     assert "only error consistency κ" in result.out
     assert_rejected(run("humans", "plot", out, "--out", tmp_path / "p.png"), "lack visual changes")
 
@@ -151,7 +151,7 @@ def test_place_measures_the_conditions_on_ones_own_images(run, tmp_path):
         result = run("humans", "place", tmp_path / "cat.png", "--out", tmp_path / "t.csv")
         assert result.status == 0 and "1 image." in result.out
     lines = (tmp_path / "t.csv").read_text("utf-8").splitlines()
-    assert "on 1 images" in lines[1]
+    assert "on 1 image (" in lines[1]
     rows = list(csv.DictReader(lines[3:]))
     assert len(rows) == 24
     # of a single picture all quantiles are the same

@@ -446,7 +446,7 @@ def test_amounts_that_must_be_mistakes_are_rejected(amount):
 
 def test_forget_asks_before_it_deletes_ids_of_active_sessions(run, copy):
     asked = run("experiment", "forget", copy)
-    assert asked.status == 2 and "1 sessions with platform ids are not finished" in asked.err
+    assert asked.status == 2 and "1 session with platform ids is not finished" in asked.err
     assert listed(run, type("Study", (), {"path": copy}))[3]["platform_id"] == "W4"
     assert "4 sessions" in run("experiment", "forget", copy, "--yes").out
     assert {row["platform_id"] for row in listed(run, type("S", (), {"path": copy}))} == {""}

@@ -246,7 +246,7 @@ def test_responses_without_a_participant_are_not_called_participants(run, tmp_pa
     assert (found.n_participants, found.n_anonymous) == (0, 120)
     told = run("humans", "similar", tmp_path)
     assert told.status == 0, told.err
-    assert "120 responses do not state their participant (column subject)" in told.out
+    assert "120 responses have no participant (column subject)" in told.out
     assert "–" in next(line for line in told.out.splitlines() if "120" in line).split()
     table_of(path, {("a", "b"): (80, 120)}, 12)
     assert "column subject" not in run("humans", "similar", tmp_path).out

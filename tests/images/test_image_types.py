@@ -209,7 +209,7 @@ def test_what_cannot_be_used_is_rejected_in_one_sentence(images, sentence):
         ({"name": "gaussian_noise"}, "Give a strength"),
         ({"severity": 3}, "Give the name"),
         ({"name": "fog", "corruption_name": "fog", "severity": 3}, "not both"),
-        ({"name": "fog", "severity": 3, "keys": ["a", "b"]}, "2 keys for 1 images"),
+        ({"name": "fog", "severity": 3, "keys": ["a", "b"]}, "2 keys for 1 image."),
         ({"name": "fog", "severity": 3, "variant": "paper"}, "no variant 'paper'"),
     ],
 )

@@ -389,7 +389,7 @@ class Broken(Items):
         (LEVELS.astype(np.int64), ("uint8 or float", "int64")),
         (LEVELS / 1.0, ("in [0, 1]", "divide by 255")),
         (torch.from_numpy(LEVELS).permute(0, 3, 1, 2) / 127.5 - 1, ("undo their normalization",)),
-        ((LEVELS, [1]), ("one label for each image", "1 labels for 2 images")),
+        ((LEVELS, [1]), ("one label for each image", "1 label for 2 images")),
         ((LEVELS, [1, "cat"]), ("all be whole numbers or all be strings", "1 and 'cat'")),
         ((LEVELS, [1, 0.5]), ("whole numbers or strings", "0.5 for image 1")),
         ((LEVELS, np.eye(2)), ("whole numbers or strings", "a list")),
@@ -430,7 +430,7 @@ def test_labels_beyond_the_classes_are_one_sentence(files):
     [
         (lambda path: np.savez(path, x=LEVELS, y=[1, 2]), "named images.*it has x, y"),
         (lambda path: path.write_bytes(b"zip"), "not a file of NumPy arrays"),
-        (lambda path: np.savez(path, images=LEVELS, labels=[1]), "1 labels for 2 images"),
+        (lambda path: np.savez(path, images=LEVELS, labels=[1]), "1 label for 2 images"),
         (lambda path: np.savez(path, images=LEVELS.astype(object)), "not a file of NumPy arrays"),
     ],
 )

@@ -195,7 +195,10 @@ def test_a_stimulus_can_be_given_without_a_layout(run, val, tmp_path):
             ("--layout", "imagenet-c", "--suite", "imagenet-c", "-c", "vcr/frost"),
             ("no corruption 'vcr/frost' in imagenet-c, but vcr has it",),
         ),
-        (("--suite", "vcr", "-s", 1, "-c", "fog"), ("no corruption 'fog' in vcr, but imagenet-c has it",)),
+        (
+            ("--suite", "vcr", "-s", 1, "-c", "fog"),
+            ("no corruption 'fog' in vcr, but imagenet-c has it",),
+        ),
         (("--suite", "mine.yaml", "-s", 1, *ONE), ("Unknown suite 'mine.yaml'", "imagenet-c")),
         (("--suite", "vcr@paper", "--variant", "code", "-c", "frost", "-s", 1), ("variant",)),
         (("--layout", "imagenet-c", *ONE, "-s", 2), ("--severity", "all five")),

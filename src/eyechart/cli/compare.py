@@ -11,6 +11,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.printing import print_written
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of
 from eyechart.labels.space_names import SCORED_SPACES
 from eyechart.scores.baseline_names import BASELINES, ROBUSTBENCH_ALEXNET
@@ -257,9 +258,9 @@ def print_board(
         _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
     if standings.verdict:
         images = standings.board.n_images(standings.space)
-        _print_note(f"{images} images: {standings.verdict}.")
+        _print_note(f"{count_of(images, 'image')}: {standings.verdict}.")
     elif count:
-        pairs = "1 pair" if count == 1 else f"{count} pairs"
+        pairs = count_of(count, "pair")
         print(
             "Ahead of: models with a significantly worse score (paired bootstrap tests over images,"
             f" p < 0.05 after Holm correction for {pairs})."

@@ -16,6 +16,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 
@@ -318,7 +319,7 @@ def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None
         total, severities = n_cells, "one severity"
     already = f" ({total - written} already exist)" if written < total else ""
     print(
-        f"{written} array{'' if written == 1 else 's'} of {len(stack.images)} images at"
+        f"{count_of(written, 'array')} of {count_of(len(stack.images), 'image')} at"
         f" {severities} written into {out}{already}."
     )
     _finish(options, parts, [image.name for image in stack.images.listed], n_cells)
@@ -326,7 +327,8 @@ def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None
 
 def _say_left_out(left_out: dict[Path, int]) -> None:
     for folder, number in left_out.items():
-        print(f"Skipped {_count(number)} that eyechart wrote into {folder}.", file=sys.stderr)
+        images = count_of(number, "image")
+        print(f"Skipped {images} that eyechart wrote into {folder}.", file=sys.stderr)
 
 
 def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> int:
@@ -344,21 +346,18 @@ def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int,
                 step(1, outcome.why)
     except KeyboardInterrupt:
         raise Stop(
-            f"Stopped: {done.count} of {_count(total)} are done;"
+            f"Stopped: {done.count} of {count_of(total, 'image')} are done;"
             " run the same command again to resume."
         ) from None
     except UsageError as error:
-        so_far = f"{_count(done.count)} in {out} kept"
+        so_far = f"{count_of(done.count, 'image')} in {out} kept"
         raise UsageError(f"{str(error).rstrip('.')}; {so_far}.") from None
     already = f" ({kept} already exist)" if kept else ""
-    print(f"{_count(written)} written into {out}{already}.")
+    print(f"{count_of(written, 'image')} written into {out}{already}.")
     return left_out
 
 
 def _report_skipped(skipped: int, total: int) -> None:
     if skipped:
-        raise Stop(f"{_count(skipped)} of {total} skipped, for the reasons above.", USAGE)
-
-
-def _count(number: int) -> str:
-    return f"{number} image" if number == 1 else f"{number} images"
+        images = count_of(skipped, "image")
+        raise Stop(f"{images} of {total} skipped, for the reasons above.", USAGE)

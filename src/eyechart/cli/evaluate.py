@@ -13,6 +13,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import CheckFailed, UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.quick_imports import quick_imports
 from eyechart.core.storage.remote_folder import OutputFolder, output_folder
 from eyechart.integrations.loggers.registry import Log, check_loggers
@@ -78,8 +79,8 @@ def _predict_shard(settings: EvaluateSettings, out: OutputFolder, progress: "Pro
     except CheckFailed as failure:
         raise Stop(str(failure), FAILED) from None
     print(
-        f"Shard {record.shard} is finished ({record.n_samples:,} samples). When all shards are:"
-        f" eyechart merge {out.shown}"
+        f"Shard {record.shard} is finished ({count_of(record.n_samples, 'sample')}). When all"
+        f" shards are: eyechart merge {out.shown}"
     )
 
 

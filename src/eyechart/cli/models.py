@@ -10,6 +10,7 @@ from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
+from eyechart.core.phrases import count_of, verb
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.pipeline.settings import LoadingSettings, ModelCheckSettings
@@ -162,7 +163,7 @@ def score(
     console, clean = wide_console(), scored.space.clean_accuracy
     accuracy = "" if clean is None else estimate_text(clean, SCORES["clean_accuracy"])
     names = ", ".join(path.name for path in given.files)
-    print(f"{names}: {scored.space.n_images:,} images, clean accuracy {accuracy}")
+    print(f"{names}: {count_of(scored.space.n_images, 'image')}, clean accuracy {accuracy}")
     for table in space_tables(scored.space, console.width):
         console.print(table)
     print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
@@ -201,7 +202,9 @@ def _report(checked: "ModelCheck") -> None:
         print("  published accuracy: unknown; give --expect, or top1 in a card")
     tried = len(checked.trials)
     print(
-        f"  other preprocessing, {tried} variants on {checked.trials[0].n_images} images:", end=" "
+        f"  other preprocessing, {tried} variants on"
+        f" {count_of(checked.trials[0].n_images, 'image')}:",
+        end=" ",
     )
     if not checked.better:
         best = max(checked.trials, key=lambda trial: trial.after)
@@ -229,7 +232,7 @@ def _outputs(model: "Model") -> str:
 
 def _top1(checked: "ModelCheck") -> str:
     low, high = checked.interval
-    share = f"{checked.top1:.1%} of {checked.n_images} images"
+    share = f"{checked.top1:.1%} of {count_of(checked.n_images, 'image')}"
     return f"{share} (95 % interval {low:.1%} to {high:.1%})"
 
 
@@ -253,7 +256,8 @@ def _failures(checked: "ModelCheck") -> list[str]:
             )
     for best in checked.better[:1]:
         failures.append(
-            f"{checked.model.name}: with {best.name}, {best.after} of {best.n_images} images are"
+            f"{checked.model.name}: with {best.name}, {best.after} of"
+            f" {count_of(best.n_images, 'image')} {verb(best.after, 'is')}"
             f" correct instead of {best.before} (p {_small(best.p_value)}): {best.advice}."
         )
     return failures

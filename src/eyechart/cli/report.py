@@ -14,6 +14,7 @@ from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.models.published_study import CATEGORIES
@@ -262,7 +263,7 @@ def report_runs(settings: ReportSettings) -> None:
         for path in write_eval_results(loaded, home, settings.hub_dataset, source):
             print(f"  {path}")
     if settings.figures is not None:
-        print(f"  {settings.figures}: {len(figures)} files")
+        print(f"  {settings.figures}: {count_of(len(figures), 'file')}")
     # Each run is logged by itself, with the page that shows it.
     failed = [
         sentence for run in loaded.runs for sentence in log_to(run.results, settings.log, page)

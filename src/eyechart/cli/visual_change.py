@@ -13,6 +13,7 @@ from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.phrases import count_of
 from eyechart.visual_change.measure_settings import MeasureSettings
 
 if TYPE_CHECKING:
@@ -97,13 +98,14 @@ def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
         check_file_to_write(files.table)
     if alone:
         some = ", ".join(map(str, alone[:3])) + (", …" if len(alone) > 3 else "")
-        print(f"{_count(len(alone))} without a counterpart: {some}.", file=sys.stderr)
+        print(f"{count_of(len(alone), 'image')} without a counterpart: {some}.", file=sys.stderr)
     outcomes = _work(pairs, files.table, maps, settings)
     rows = [outcome.row for outcome in outcomes if outcome.row is not None]
     _print(rows)
     left_out = len(outcomes) - len(rows)
     if left_out:
-        raise Stop(f"{_count(left_out)} of {len(pairs)} skipped, for the reasons above.", USAGE)
+        images = count_of(left_out, "image")
+        raise Stop(f"{images} of {len(pairs)} skipped, for the reasons above.", USAGE)
 
 
 def _work(
@@ -140,7 +142,7 @@ def _work(
         advice = (
             "run the same command again to resume" if table else "runs with --csv can be resumed"
         )
-        done = f"{len(outcomes)} of {_count(len(pairs))} measured"
+        done = f"{len(outcomes)} of {count_of(len(pairs), 'image')} measured"
         raise Stop(f"Stopped: {done}; {advice}.") from None
     if table is not None:
         # rows were appended as they were finished; the final table has the order of the pairs
@@ -213,7 +215,8 @@ def _print(rows: "list[Row]") -> None:
         _print_summary(changes, f" measured at {scales} scales" if len(used) > 1 else "")
     lacking = sum(not row.measurable for row in rows)
     if lacking:
-        print(f"{_count(lacking)} left out of the summary: too little contrast to measure Δv.")
+        images = count_of(lacking, "image")
+        print(f"{images} left out of the summary: too little contrast to measure Δv.")
 
 
 def _values(row: "Row") -> list[tuple[str, float]]:
@@ -238,7 +241,7 @@ def _print_summary(values: list[float], of_scales: str) -> None:
 
     if values:
         print(
-            f"{_count(len(values))}{of_scales}: Δv mean {mean(values):.4f}, median"
+            f"{count_of(len(values), 'image')}{of_scales}: Δv mean {mean(values):.4f}, median"
             f" {median(values):.4f}, from {min(values):.4f} to {max(values):.4f}."
         )
 
@@ -267,7 +270,3 @@ def _notes(row: "Row") -> str:
 
 def _number(value: float) -> str:
     return "–" if value != value else f"{value:.4f}"
-
-
-def _count(number: int) -> str:
-    return f"{number} image" if number == 1 else f"{number} images"

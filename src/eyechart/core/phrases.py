@@ -5,7 +5,10 @@ from collections.abc import Sequence
 MAX_NAMES = 3
 """Maximum number of names that a sentence lists."""
 
-VERBS = {"is": "are", "was": "were", "has": "have", "ends": "end"}
+VERBS = {
+    "is": "are", "was": "were", "has": "have", "does": "do", "comes": "come", "ends": "end",
+    "violates": "violate",
+}  # fmt: skip
 """Verbs in the singular and in the plural."""
 
 
@@ -15,12 +18,12 @@ def plural(number: int, word: str) -> str:
     Example:
         >>> plural(2, "category")
         'categories'
-        >>> plural(1, "image")
-        'image'
+        >>> plural(1, "image"), plural(2, "key")
+        ('image', 'keys')
     """
     if number == 1:
         return word
-    if word.endswith("y"):
+    if word.endswith("y") and word[-2] not in "aeiou":
         return f"{word[:-1]}ies"
     return f"{word}es" if word.endswith("s") else f"{word}s"
 

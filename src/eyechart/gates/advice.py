@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
+from eyechart.core.phrases import count_of
 from eyechart.gates.bounds import ClusteredMean
 from eyechart.gates.gate_results import Decider
 from eyechart.gates.planning import (
@@ -68,7 +69,7 @@ def advise_more_images(
         insufficient: The note on insufficient data.
         run: The run.
     """
-    sentence = f"{insufficient.capitalize()}: it has {_count_images(mean.n_images)}."
+    sentence = f"{insufficient.capitalize()}: it has {count_of(mean.n_images, 'image')}."
     samples_help = mean.n_images < ENOUGH <= n_available
     n_samples = ceil(ENOUGH * mean.n_per_image) if samples_help else None
     if n_samples is not None:
@@ -103,7 +104,7 @@ def _sentences(
             f" {rule.limit:g}."
         )
         return
-    images = _count_images(n_available).removeprefix("1 ")
+    images = count_of(n_available, "image").removeprefix("1 ")
     if size.n_samples is not None:
         option = _option(size.n_samples / mean.n_samples, run)
         yield f"{size.n_samples:,} samples of the same {images} would decide the rule{option}."
@@ -127,10 +128,6 @@ def _sentences(
         f"At that size, a model equal to the old one passes in {equal} of cases, and a model"
         f" that is {WORSE * rule.margin:g} worse fails in {worse} of cases."
     ).replace("%", " %")
-
-
-def _count_images(number: int) -> str:
-    return "1 image" if number == 1 else f"{number:,} images"
 
 
 def _option(factor: float, run: RecordedRun) -> str:

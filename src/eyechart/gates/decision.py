@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from eyechart.core.arrays import FloatArray
+from eyechart.core.phrases import count_of, verb
 from eyechart.gates.advice import advise_more_images, make_decider
 from eyechart.gates.bounds import ClusteredMean, clustered_mean
 from eyechart.gates.gate_results import ConditionResults, Outcome, RuleResults
@@ -157,4 +158,5 @@ def _ends(values: FloatArray) -> tuple[float, float] | None:
 def _notes(samples: RuleSamples) -> Iterator[str]:
     yield from samples.notes
     if samples.left_out:
-        yield f"{samples.left_out:,} samples without a label or clean prediction are left out."
+        without = f"{count_of(samples.left_out, 'sample')} without a label or clean prediction"
+        yield f"{without} {verb(samples.left_out, 'is')} left out."

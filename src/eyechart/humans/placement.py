@@ -21,6 +21,7 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.files import atomic_file
@@ -57,7 +58,7 @@ GRAY = "bw"
 
 FIRST = "# Visual change of the conditions of Geirhos et al. 2018 (contrast, low-pass filtering,"
 ABOUT = """\
-# uniform noise), by eyechart's VIF on {count} images (shorter side 256, center 224 px, gray).
+# uniform noise), by eyechart's VIF on {images} (shorter side 256, center 224 px, gray).
 # Columns are quantiles over images.
 """
 
@@ -187,7 +188,8 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
     if path.exists() and not regular_file(path).read_bytes().startswith(FIRST.encode()):
         raise UsageError(f"{path} already exists and is not a placement file: choose another file.")
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        file.write(f"{FIRST}\n{ABOUT.format(count=count)}")
+        about = ABOUT.format(images=count_of(count, "image"))
+        file.write(f"{FIRST}\n{about}")
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["experiment", "strength", *(f"{level:g}" for level in LEVELS.round(3))])
         for name, placement in placements.items():

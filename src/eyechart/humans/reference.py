@@ -10,6 +10,7 @@ import numpy as np
 from eyechart.core.arguments import resolved_path
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve import Curve
@@ -298,7 +299,7 @@ class Reference:
         count for each property is added where it is not all of them.
         """
         total, n = self.count(experiment), self.n_participants(experiment, metric)
-        size = f"{total:,} responses"
+        size = count_of(total, "response")
         if metric is not None and self.count(experiment, metric) < total:
             size = f"{metric} known for {self.count(experiment, metric):,} of {size}"
         elif metric is None and experiment in self.experiments:
@@ -306,7 +307,7 @@ class Reference:
             size += "".join(f", {name} known for {n:,}" for name, n in known if 0 < n < total)
         if self.responses.simulated:
             return f"{n:,} simulated participants (robots), {size}"
-        return f"{n:,} {'human' if n == 1 else 'humans'}, {size}" if n else size
+        return f"{count_of(n, 'human')}, {size}" if n else size
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:
         """Return an experiment's rates per condition, or per bin if it has no conditions."""

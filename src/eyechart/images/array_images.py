@@ -14,6 +14,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, plural
 from eyechart.images.image_list import ImageListing, ListedImage
 from eyechart.images.label_values import dataset_classes, label_texts
 from eyechart.images.map_style import DEEP, as_image
@@ -31,7 +32,8 @@ def list_arrays(source: Any) -> ImageListing:
     """
     images, labels = source if isinstance(source, tuple) else (source, None)
     kind = "tensor" if isinstance(images, Tensor) else "array"
-    return _list(images, labels, f"{kind} of {len(images) if images.ndim else 0} images")
+    n_images = len(images) if images.ndim else 0
+    return _list(images, labels, f"{kind} of {n_images} {plural(n_images, 'image')}")
 
 
 def list_array_file(path: Path) -> ImageListing:
@@ -122,8 +124,8 @@ def _list(
         if not isinstance(values, list) or len(values) != len(images):
             n_labels = len(values) if isinstance(values, list) else 1
             raise UsageError(
-                f"There must be one label for each image of {source}, got {n_labels} labels for"
-                f" {len(images)} images."
+                f"There must be one label for each image of {source}, got"
+                f" {count_of(n_labels, 'label')} for {count_of(len(images), 'image')}."
             )
         texts = label_texts(values, source, class_names)
     listed = [

@@ -12,6 +12,7 @@ from typing import Any
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError, install_hint
+from eyechart.core.phrases import plural
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
     LABEL_COLUMNS,
@@ -102,7 +103,8 @@ def list_hf(dataset: Untyped, source: str | None = None) -> ImageListing:
             "images must be a datasets.Dataset, which can be read in any order, got"
             f" {type(dataset).__name__}: load it with streaming=False."
         )
-    source = f"datasets.Dataset of {len(dataset)} images" if source is None else source
+    if source is None:
+        source = f"datasets.Dataset of {len(dataset)} {plural(len(dataset), 'image')}"
     if not len(dataset):
         raise UsageError(f"The dataset {source} is empty: give at least one image.")
     features = dataset.features

@@ -13,6 +13,7 @@ from torch import Tensor
 from eyechart.core.arguments import brief, regular_file
 from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.randomness import hash64, philox4x32
 
 
@@ -45,7 +46,8 @@ def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
     if isinstance(keys, str) or not isinstance(keys, Sequence | np.ndarray):
         raise UsageError(f"keys must be a list with one name for each image, got {brief(keys)}.")
     if len(keys) != count:
-        raise UsageError(f"keys must name every image, got {len(keys)} keys for {count} images.")
+        given = f"{count_of(len(keys), 'key')} for {count_of(count, 'image')}"
+        raise UsageError(f"keys must name every image, got {given}.")
     hashed = np.array([hash64("image", key) for key in keys], dtype=np.uint64)
     return torch.from_numpy(hashed.view(np.int64))
 

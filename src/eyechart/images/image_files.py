@@ -20,6 +20,7 @@ from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, verb
 from eyechart.core.storage.files import atomic_file
 
 Window = tuple[float, float]
@@ -120,7 +121,7 @@ def _split_by_format(
     if not unread:
         return images, ()
     kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
-    count = "1 file is" if len(unread) == 1 else f"{len(unread)} files are"
+    count = f"{count_of(len(unread), 'file')} {verb(len(unread), 'is')}"
     note = (
         f"{count} skipped because the format is not supported ({kinds}); the first is {unread[0]}."
         " Convert such files to PNG to use them."

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import plural
 from eyechart.images.identity import pixel_digest
 from eyechart.images.image_list import ImageListing, ListedImage
 from eyechart.images.image_types import to_batch
@@ -116,7 +117,7 @@ def list_map_style(dataset: Any) -> ImageListing:
         UsageError: If the dataset is empty, an item is not a pair, or images change between reads.
     """
     n_images = len(dataset)
-    source = f"{type(dataset).__name__} of {n_images} images"
+    source = f"{type(dataset).__name__} of {n_images} {plural(n_images, 'image')}"
     if not n_images:
         raise UsageError(f"{type(dataset).__name__} is empty: give at least one image.")
     names = _classes(dataset, source)

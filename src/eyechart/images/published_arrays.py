@@ -15,6 +15,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.images.image_list import ListedImage
 from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import SMALLEST_SIDE
@@ -163,8 +164,9 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
     # Two classes with the same name could not be told apart in results.
     if max(numbers) >= len(names) or not all(names) or len(set(names)) < len(names):
         raise UsageError(
-            f"{path} must name each class once, one per line, but has {len(names)} lines for class"
-            f" numbers up to {max(numbers)}: complete it, or remove it."
+            f"{path} must name each class once, one per line, but has"
+            f" {count_of(len(names), 'line')} for class numbers up to {max(numbers)}: complete it,"
+            " or remove it."
         )
     return [names[number] for number in numbers]
 
@@ -182,8 +184,8 @@ def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
         )
     if len(labels) != rows:
         raise UsageError(
-            f"{path} has {len(labels)} labels for {rows} images: use the labels and images of"
-            " the same dataset."
+            f"{path} has {count_of(len(labels), 'label')} for {count_of(rows, 'image')}: use the"
+            " labels and images of the same dataset."
         )
     return labels
 

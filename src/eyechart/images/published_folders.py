@@ -17,6 +17,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, plural, verb
 from eyechart.core.progress import Advance, no_advance
 from eyechart.images.image_files import IMAGE_SUFFIXES, READERS, read_image
 from eyechart.images.image_list import ListedImage, printable
@@ -295,15 +296,16 @@ def _check_whole(
         if lacking:
             missing += len(lacking)
             gaps.append(
-                f"{corruption}/{severity} lacks {len(lacking)} of {total} images, such as"
-                f" {printable(lacking[0])}"
+                f"{corruption}/{severity} lacks {len(lacking):,} of {count_of(total, 'image')},"
+                f" such as {printable(lacking[0])}"
             )
     empty = sorted(name for name, names in stems.items() if not names)
     if empty:
         gaps.append(f"class {printable(empty[0])} is empty everywhere")
     if gaps:
-        more = f", and {len(gaps) - 3} more such gaps" if len(gaps) > 3 else ""
-        count = "1 image is" if missing == 1 else f"{missing} images are"
+        others = len(gaps) - 3
+        more = f", and {others} more such {plural(others, 'gap')}" if others > 0 else ""
+        count = f"{count_of(missing, 'image')} {verb(missing, 'is')}"
         raise UsageError(
             f"{root} is incomplete; {count} missing: {'; '.join(gaps[:3])}{more}; download the"
             " rest, or select complete corruptions with --corruption."

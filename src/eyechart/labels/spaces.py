@@ -69,7 +69,7 @@ def match_labels(
     unknown = [name for name in names if name not in table]
     if unknown:
         count = sum(label is not None and label not in table for label in labels)
-        images = "1 image has a label" if count == 1 else f"{count} images have labels"
+        images = "1 image has a label" if count == 1 else f"{count:,} images have labels"
         must = (
             f"all be ImageNet's WordNet ids, all be output numbers 0 to {classes - 1}, or be"
             f" {classes} names"

@@ -15,6 +15,7 @@ import torch
 from eyechart.core.arguments import resolved_path
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.progress import Advance, NoProgress, Progress, counted_to, no_advance
 from eyechart.core.storage.job_queue import POLL_SECONDS, work_off
 from eyechart.core.storage.parts import read_parquet
@@ -185,7 +186,7 @@ class _Worker:
 
     def work(self) -> None:
         n_networks = len(self.tester.jobs)
-        title = f"training {n_networks} network{'' if n_networks == 1 else 's'}"
+        title = f"training {count_of(n_networks, 'network')}"
         step = self.progress.begin(title, n_networks * self.images_per_training)
         work_off(self.study.jobs(), self._path, lambda job: self._train(job, step), self.shard)
         tests = list(self.study.tests())

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.humans.category_mix import mix_note
 from eyechart.humans.combined import References, check_names
 from eyechart.humans.dropped_trials import DroppedBounds, dropped_bounds, simulated_note
@@ -161,9 +162,10 @@ def notes_on_humans(
         if experiment.dropped_areas is not None and experiment.accuracy is not None:
             area, (low, high) = experiment.accuracy.line.fitted.area, experiment.dropped_areas
             yield (
-                f"{experiment.title}: participants dropped {experiment.n_dropped:,} trials. The"
-                f" human area is {area:.4f}; it would be {low:.4f} if all of these were incorrect,"
-                f" and {high:.4f} if all were correct."
+                f"{experiment.title}: participants dropped"
+                f" {count_of(experiment.n_dropped, 'trial')}. The human area is {area:.4f}; it"
+                f" would be {low:.4f} if all of these were incorrect, and {high:.4f} if all were"
+                " correct."
             )
     for reference in references.parts:
         for experiment in experiments:

@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, verb
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import category_name
@@ -93,7 +94,7 @@ def _match(model: Model, images: ImageSet, label_space: str) -> Matching:
     labels = np.array([NONE if label is None else table[label] for label in images.labels])
     by_output = sorted(table, key=lambda label: table[label])
     ends = [f"{label} → {table[label]}" for label in (by_output[0], by_output[-1])]
-    noun = "1 label is" if len(table) == 1 else f"{len(table):,} labels are"
+    noun = f"{count_of(len(table), 'label')} {verb(len(table), 'is')}"
     sentence = f"{noun} matched with {n_classes:,} outputs {rule} ({', …, '.join(ends)})"
     return Matching(sentence, labels, n_classes, is_complete=len(table) == n_classes)
 

@@ -15,6 +15,7 @@ from eyechart.core.arguments import as_folder, resolved_path
 from eyechart.core.arrays import IntArray
 from eyechart.core.energy import find_meters
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.core.sessions import Session, kept_cost, total_cost
 from eyechart.core.storage.locks import lock_folder
@@ -229,8 +230,8 @@ def _check_rows(
     missing = np.setdiff1d(wanted, np.union1d(found, unreadable))
     if len(missing):
         raise UsageError(
-            f"Shard {shard} lacks {len(missing):,} samples of {name}: run the same command with"
-            f" --shard {shard} to resume."
+            f"Shard {shard} lacks {count_of(len(missing), 'sample')} of {name}: run the same"
+            f" command with --shard {shard} to resume."
         )
     if len(np.setdiff1d(found, wanted)) or (counts != len(task.models)).any():
         raise UsageError(

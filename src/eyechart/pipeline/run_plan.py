@@ -15,6 +15,7 @@ from pydantic import Field
 from scipy.special import ndtri
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.progress import Progress, no_advance
 from eyechart.core.records import Record
 from eyechart.core.storage.files import create_file
@@ -101,12 +102,12 @@ class RunPlan(Record):
         """
         # Without the factor, no precision would be left for the variance within images.
         images_needed = _round_up(BETWEEN / (AIM / _z()) ** 2 * 1.1)
-        noun = "corruption" if self.n_corruptions == 1 else "corruptions"
-        samples = f"{self.n:,} samples each"
+        samples = f"{count_of(self.n, 'sample')} each"
         if self.n_at_levels is not None:
-            samples = f"{self.n_at_levels:,} samples at published severities"
+            samples = f"{count_of(self.n_at_levels, 'sample')} at published severities"
         lines = [
-            f"Plan: {self.n_images:,} images, {self.n_corruptions} {noun}, {samples};"
+            f"Plan: {count_of(self.n_images, 'image')},"
+            f" {count_of(self.n_corruptions, 'corruption')}, {samples};"
             f" about {_duration(self.seconds)}; mean R_a to about ±{self.half_width:.2f}"
             f"{more and f'; {more}'}."
         ]

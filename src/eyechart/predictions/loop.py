@@ -18,6 +18,7 @@ from torch import Tensor
 from eyechart.core.arrays import IntArray
 from eyechart.core.devices import in_stream, stream_beside
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
@@ -396,8 +397,7 @@ def _first_figures(task: PredictionTask, computed: _ComputedBatch) -> str:
         f"{model.name} {int((rank == 1).sum())}"
         for model, rank in zip(task.models, ranks, strict=True)
     ]
-    noun = "image" if len(samples) == 1 else "images"
-    return f"Correct for the first {len(samples)} clean {noun}: {', '.join(counts)}."
+    return f"Correct for the first {count_of(len(samples), 'clean image')}: {', '.join(counts)}."
 
 
 def _copied(tensors: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], None]]:

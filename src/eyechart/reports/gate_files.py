@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of
 from eyechart.core.storage.files import write_text
 from eyechart.gates.gate_results import GateResults, RuleResults
@@ -65,8 +66,8 @@ def _test_case(result: RuleResults, is_failure: bool) -> ElementTree.Element:
     )
     details = (
         f"{condition_text(result.rule)}: {value_text(result, result.estimate)}, bound"
-        f" {bound_text(result)}, required {required_text(result.rule)}, {result.n_images:,} images,"
-        f" {result.n_samples:,} samples."
+        f" {bound_text(result)}, required {required_text(result.rule)},"
+        f" {count_of(result.n_images, 'image')}, {count_of(result.n_samples, 'sample')}."
     )
     if result.decider is not None:
         details += f" {result.decider.sentence}"

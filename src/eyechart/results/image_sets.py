@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import PurePath
 
+from eyechart.core.phrases import count_of, verb
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.scores.baseline_tables import IMAGENET, ROBUSTBENCH, Baseline, find_baseline
 
@@ -78,7 +79,7 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
     if are_robustbench_images(names):
         return f"{condition}, but these are RobustBench's 5,000 images"
     if len(names) != N_IMAGES:
-        return f"{condition}, but {len(names):,} images were given"
+        return f"{condition}, but {count_of(len(names), 'image')} {verb(len(names), 'was')} given"
     if not are_imagenet_images(names):
         return f"{condition}, ILSVRC2012_val_00000001 to {N_IMAGES:08d}, but these have other names"
     classes: set[object] = set(labels_per_class)

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.results.runs import Board
 from eyechart.scores.registry import BASELINE, CURVE_SCORES, HUMANS, LEADERBOARD
 from eyechart.stats.estimate import Estimate, complement
@@ -165,9 +166,9 @@ def images_note(boards: Sequence[Board]) -> str:
         other = board.runs[0].names
         if other != first:
             return (
-                f"{boards[0].suite} was tested on {len(first)} images and {board.suite} on"
-                f" {len(other)}, {len(first & other)} of them shared; rankings may differ for that"
-                " reason alone."
+                f"{boards[0].suite} was tested on {count_of(len(first), 'image')} and {board.suite}"
+                f" on {len(other)}, {len(first & other)} of them shared; rankings may differ for"
+                " that reason alone."
             )
     return ""
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from eyechart.core.arguments import as_text, as_whole, as_within
 from eyechart.core.arrays import FloatArray, places_in
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import check_right_anchor
 from eyechart.curves.bins import MAX_BINS, bin_edges
@@ -107,8 +108,9 @@ def human_curve(
     n_corrupted = int(behind.trials[behind.delta_v > 0].sum())
     if 0 < n_corrupted < MIN_RESPONSES:
         return None, (
-            f"{NO_HUMAN_CURVE}: {metric} is known for {n_corrupted:,} responses to corrupted images"
-            f" in {experiment} of {reference.name}, and at least {MIN_RESPONSES} are needed"
+            f"{NO_HUMAN_CURVE}: {metric} is known for {count_of(n_corrupted, 'response')} to"
+            f" corrupted images in {experiment} of {reference.name}, and at least {MIN_RESPONSES}"
+            " are needed"
         )
     try:
         curve = reference.curve(corruption, metric, **fit.human_options())

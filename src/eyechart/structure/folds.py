@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.structure.holdout_images import HoldoutImages
@@ -146,7 +147,7 @@ def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list
         raise UsageError(f"per_class must be a whole number of at least 1, got {per_class}.")
     for label, names in of_class.items():
         if len(names) <= per_class:
-            subclasses = "1 subclass" if len(names) == 1 else f"{len(names)} subclasses"
+            subclasses = count_of(len(names), "subclass")
             raise UsageError(
                 f"The class {label!r} has {subclasses}, so {per_class} cannot be held out: hold "
                 "out fewer, add images of other subclasses, or remove the class."

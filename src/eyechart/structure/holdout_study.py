@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.progress import JointProgress, Progress, counted_to
 from eyechart.core.randomness import hash64
 from eyechart.core.storage.job_queue import jobs_of, work_off
@@ -116,7 +117,7 @@ def run_study(
     jobs = [HoldoutJob(fold, seed) for seed in study.seeds for fold in study.folds]
     totals = {job.model(out): study.recipe.length(len(job.fold.train)).images for job in jobs}
     todo = jobs if shard is None else jobs_of(jobs, shard)
-    title = "training 1 network" if len(todo) == 1 else f"training {len(todo)} networks"
+    title = f"training {count_of(len(todo), 'network')}"
     advance = progress.begin(title, sum(totals[job.model(out)] for job in todo))
 
     def work(job: HoldoutJob) -> None:

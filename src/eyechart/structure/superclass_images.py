@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, first_names
 from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.structure.superclasses import Sorted, Superclass
@@ -67,7 +68,7 @@ def load_split(
         if copies:
             notes.append(
                 f"Removed from training, because the same files are in {seen_source}: "
-                f"{_counted(copies)} of seen subclasses."
+                f"{count_of(copies, 'image')} of seen subclasses."
             )
     else:
         # A seen synset may have a single image; only its superclass needs images for training and
@@ -84,7 +85,7 @@ def load_split(
     if copies:
         notes.append(
             f"Removed from the test images, because the same files are in seen subclasses: "
-            f"{_counted(copies)} of unseen subclasses."
+            f"{count_of(copies, 'image')} of unseen subclasses."
         )
     names = tuple(item.name for item in chosen.superclasses)
     _check_all_left(names, learnt, tested)
@@ -108,8 +109,8 @@ def _on_damaged(images: ImageSet) -> list[str]:
     if not images.damaged:
         return []
     return [
-        f"Damaged images were left out: {_counted(len(images.damaged))}, such as "
-        f"{images.damaged[0].name}."
+        f"Damaged images were left out: {count_of(len(images.damaged), 'image')}:"
+        f" {first_names([image.name for image in images.damaged])}."
     ]
 
 
@@ -123,10 +124,6 @@ def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) ->
                     f"No images of the superclass {name!r} are left to {purpose}: add images of "
                     "subclasses in ImageNet-1K, or remove it from --superclasses."
                 )
-
-
-def _counted(images: int) -> str:
-    return "1 image" if images == 1 else f"{images:,} images"
 
 
 def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:

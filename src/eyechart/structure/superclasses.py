@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.randomness import hash64
 from eyechart.images.image_list import ListedImage
 from eyechart.labels.imagenet import wordnet_ids
@@ -241,7 +242,7 @@ def _strangers(images: Sequence[ListedImage], source: str) -> list[str]:
         )
     if not bad:
         return []
-    folders = "1 folder" if len(bad) == 1 else f"{len(bad):,} folders"
+    folders = count_of(len(bad), "folder")
     return [
         f"Left out, because their names are not WordNet ids: {folders} in {source}, such as "
         f"{bad[0]!r}."
@@ -253,7 +254,7 @@ def _ties(images: Sequence[ListedImage], ties: Mapping[str, tuple[str, ...]]) ->
     tied = sorted(labels & ties.keys())
     if not tied:
         return []
-    synsets = "1 synset" if len(tied) == 1 else f"{len(tied):,} synsets"
+    synsets = count_of(len(tied), "synset")
     return [
         f"Left out, because they are equally near to several superclasses: {synsets}, such as"
         f" {tied[0]}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.storage.files import atomic_file, remove_leftovers
@@ -239,7 +240,7 @@ def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
         and is_of_other_settings(read_note(image.path), settings)
     ]
     if remains:
-        count = "1 result" if len(remains) == 1 else f"{len(remains)} results"
+        count = count_of(len(remains), "result")
         raise UsageError(
             f"{count} from other settings would remain in {out}, such as {remains[0]}:"
             " use an empty folder or delete them."

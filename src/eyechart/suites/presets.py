@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from eyechart.core.options import Option
+from eyechart.core.phrases import count_of
 
 PresetValue = str | int | float | bool | tuple[str, ...]
 
@@ -104,7 +105,7 @@ def preset_line(
 
     `values`: the values in effect, by the names of options; those without a value are not named.
     """
-    clauses = [f"{n_corruptions} corruption{'' if n_corruptions == 1 else 's'}"]
+    clauses = [count_of(n_corruptions, "corruption")]
     for option, (usual, words) in presets[name].items():
         if option in values:
             clauses += _clauses(option, values[option], usual, words)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
 from eyechart.images.image_files import unread_notes
@@ -98,8 +99,7 @@ class Published:
         aside = [*sorted(foreign - set(plan.corruptions)), *self.other_names]
         if not aside:
             return ()
-        more = "" if len(aside) < 4 else f" and {len(aside) - 3} more"
-        return (f"Ignored because they are not in {plan.suite}: {', '.join(aside[:3])}{more}.",)
+        return (f"Ignored because they are not in {plan.suite}: {first_names(aside)}.",)
 
 
 def find_published(root: Path, leave_out: Path | None = None) -> Published | None:
@@ -246,7 +246,8 @@ def _match(images: Sequence[ListedImage], clean: Path) -> list[ListedImage]:
             )
     if missing:
         raise UsageError(
-            f"{len(missing)} of {len(images)} images have no clean image in {clean}, such as"
+            f"{len(missing)} of {count_of(len(images), 'image')}"
+            f" {verb(len(missing), 'has')} no clean image in {clean}, such as"
             f" {missing[0]}: --clean must have the same class folders and file names."
         )
     return matched

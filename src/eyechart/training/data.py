@@ -11,6 +11,7 @@ from torch import Tensor
 from eyechart.core.arguments import digits
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, plural, verb
 from eyechart.core.randomness import hash64
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
@@ -164,7 +165,7 @@ def _labels_of(images: ImageSet) -> list[str]:
 
 def images_have(count: int, source: str) -> str:
     """Return the start of a sentence, such as "1 image in x has" or "2 images in x have"."""
-    return f"1 image in {source} has" if count == 1 else f"{count:,} images in {source} have"
+    return f"{count_of(count, 'image')} in {source} {verb(count, 'has')}"
 
 
 def _check_sizes(images: ImageSet) -> None:
@@ -182,10 +183,11 @@ def _check_counts(source: str, labels: Sequence[str], min_per_class: int = MIN_P
     ]
     if too_small:
         name, count = too_small[0]
-        more = f", and {len(too_small) - 1} more classes have too few" if len(too_small) > 1 else ""
+        others = len(too_small) - 1
+        more = f", and {others} more {plural(others, 'class')} {verb(others, 'has')} too few"
         raise UsageError(
             f"Every class needs at least {min_per_class} images, but {name!r} in {source} has "
-            f"{count}{more}:"
+            f"{count}{more if others else ''}:"
             " add images, or remove the class."
         )
 
@@ -238,7 +240,7 @@ def reject_shared(train: ImageSet, test: ImageSet) -> None:
             f"{train.source} is given for both training and testing: give other images for testing."
         )
     if both:
-        images = "1 image is" if len(both) == 1 else f"{len(both):,} images are"
+        images = f"{count_of(len(both), 'image')} {verb(len(both), 'is')}"
         raise UsageError(
             f"{images} in both the training set and the test set, such as {both[0].name}: remove"
             f" them from {train.source}."

@@ -11,6 +11,7 @@ from torch import nn
 
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
 from eyechart.images.image_sources import find_images
@@ -221,8 +222,8 @@ def _on_number(asked: Retraining, data: LabeledImages) -> list[str]:
     if len(data) >= asked.max_train_images:
         return []
     return [
-        f"Trained with {len(data):,} images instead of {asked.max_train_images:,}, because "
-        f"{data.images.source} has no more usable images."
+        f"Trained with {count_of(len(data), 'image')} instead of {asked.max_train_images:,},"
+        f" because {data.images.source} has no more usable images."
     ]
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
 from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.core.phrases import count_of
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
@@ -277,8 +278,8 @@ class _Run:
     def _failed(self, error: Exception, ready: Tensor) -> UsageError:
         if is_out_of_memory(error):
             return UsageError(
-                f"A batch of {len(ready)} images does not fit into memory: give a smaller"
-                " --batch-size."
+                f"A batch of {count_of(len(ready), 'image')} does not fit into memory: give a"
+                " smaller --batch-size."
             )
         return UsageError(
             f"The network failed on a batch of shape {tuple(ready.shape)}: {in_one_line(error)}."

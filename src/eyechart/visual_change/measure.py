@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.images.image_types import Images
 from eyechart.visual_change.measure_inputs import (
     Statistics,
@@ -254,8 +255,8 @@ def _measure(
     n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
     if n_clean not in (1, n_corrupted):
         raise UsageError(
-            f"clean has {n_clean} images and corrupted has {n_corrupted}: give the same number, or "
-            "a single clean image."
+            f"clean has {count_of(n_clean, 'image')} and corrupted has {n_corrupted}: give the same"
+            " number, or a single clean image."
         )
     if isinstance(corrupted, list | tuple):
         return _in_kind(_compare_list(before, after, ruler, band_dtype), corrupted)
@@ -365,7 +366,7 @@ def _warn(measurable: Values) -> None:
     if lacking:
         warnings.warn(
             "A clean image that is nearly constant, or a pure grating, has too little information:"
-            f" Δv is NaN for {lacking} of {len(measurable)} images.",
+            f" Δv is NaN for {lacking} of {count_of(len(measurable), 'image')}.",
             LowInformationWarning,
             # the line that called `delta_v`, which calls this function directly
             stacklevel=3,

@@ -43,7 +43,7 @@ def test_the_plan_is_written_once_and_every_export_repeats_its_hash(tmp_path, ru
     # written only now, it says so
     (folder.path / FILE).rename(folder.path / "first.md")
     late = run("experiment", "preregister", folder.path)
-    assert "1 responses had been collected when it was written" in late.out
+    assert "1 response had been collected when it was written" in late.out
     (folder.path / "first.md").rename(folder.path / FILE)
     done = run("experiment", "export", folder.path)
     assert f"Pre-registration: SHA-256 {digest}" in done.out

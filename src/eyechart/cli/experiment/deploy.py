@@ -9,6 +9,7 @@ from eyechart.cli.experiment.serve import StudyPath, need_experiment
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder as folder_path
+from eyechart.core.phrases import count_of, verb
 from eyechart.experiment.deploy.deploy_settings import DeploySettings
 
 OutFolder = Annotated[
@@ -57,7 +58,7 @@ def backup(
 
     done = back_up(open_study(study), out, keep)
     print(
-        f"{done.folder}: {done.contents.n_responses:,} responses and"
+        f"{done.folder}: {count_of(done.contents.n_responses, 'response')} and"
         f" {len(done.contents.stimuli):,} stimuli; restored and compared."
     )
 
@@ -96,7 +97,9 @@ def restore(
         )
         print("Then start the server, which deletes participants who have withdrawn since.")
         return
-    print(f"{done.folder.path}: {contents.n_responses:,} responses of {made} are restored.")
+    responses = count_of(contents.n_responses, "response")
+    are = verb(contents.n_responses, "is")
+    print(f"{done.folder.path}: {responses} of {made} {are} restored.")
     if done.n_withdrawn:
         print(f"  Withdrawals applied again: {done.n_withdrawn:,}.")
     if done.aside is not None:

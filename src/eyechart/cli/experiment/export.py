@@ -9,6 +9,7 @@ import typer
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder as folder_path
+from eyechart.core.phrases import count_of, verb
 
 
 @examples(
@@ -38,23 +39,29 @@ def export(
 
     folder = open_study(study)
     done = write(folder, out, rules, include_excluded)
-    noun = "participant" if done.n_participants == 1 else "participants"
     print(
         f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses are included, from"
-        f" {done.n_participants:,} {noun}."
+        f" {count_of(done.n_participants, 'participant')}."
     )
     if done.simulated:
         print("  All participants are simulated (robots): these responses are not human data.")
     if done.preregistration:
         print(f"  Pre-registration: SHA-256 {done.preregistration}")
     if done.reused:
-        print(f"  {done.reused:,} responses to clean images come from other studies.")
+        print(
+            f"  {count_of(done.reused, 'response')} to clean images"
+            f" {verb(done.reused, 'comes')} from other studies."
+        )
     if done.excluded:
-        how = "are included as requested" if include_excluded else "are excluded"
-        print(f"  {done.excluded:,} sessions violate a rule and {how}: see exclusions.csv.")
+        how = "included as requested" if include_excluded else "excluded"
+        print(
+            f"  {count_of(done.excluded, 'session')} {verb(done.excluded, 'violates')} a rule and"
+            f" {verb(done.excluded, 'is')} {how}: see exclusions.csv."
+        )
     if done.left_out:
         print(
-            f"  {done.left_out:,} trials are excluded: see the column trial_left_out in trials.csv."
+            f"  {count_of(done.left_out, 'trial')} {verb(done.left_out, 'is')} excluded: see the"
+            " column trial_left_out in trials.csv."
         )
     for step in done.flow:
         name = f"{step.step}: {step.rule}" if step.rule else step.step

@@ -14,6 +14,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.experiment.recruiters import RECRUITERS, platform_warnings
 
@@ -144,7 +145,8 @@ def payments(
     write_private(out, text)
     total = sum((row.amount for row in rows), Decimal(0))
     currency = rows[0].currency if rows else ""
-    print(f"{out}: {len(rows):,} sessions, {total:,.2f} {currency} without the platform's fee.")
+    sessions = count_of(len(rows), "session")
+    print(f"{out}: {sessions}, {total:,.2f} {currency} without the platform's fee.")
 
 
 @examples(

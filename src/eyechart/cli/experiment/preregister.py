@@ -7,6 +7,7 @@ import typer
 
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
 from eyechart.cli.shared.help import examples
+from eyechart.core.phrases import count_of
 
 
 @examples(
@@ -33,7 +34,7 @@ def preregister(
     print(f"{path}: SHA-256 {digest}")
     if n_responses:
         print(
-            f"  {n_responses:,} responses had been collected when it was written: readers will"
-            " want to know why."
+            f"  {count_of(n_responses, 'response')} had been collected when it was written: readers"
+            " will want to know why."
         )
     print("  Publish it, such as on osf.io, before the first participant; do not edit it.")

@@ -13,6 +13,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder
 from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.options import Option
+from eyechart.core.phrases import count_of, verb
 from eyechart.experiment.design.budget import Prices
 
 GROUP = "Server"
@@ -200,13 +201,14 @@ def forget(
     with connect_study(open_study(study)) as opened:
         n_active = active_identities(opened.database, opened.id)
         question = (
-            f"{n_active} sessions with platform ids are not finished: without their ids, these"
-            " participants cannot return to the platform. Delete the ids anyway?"
+            f"{count_of(n_active, 'session')} with platform ids {verb(n_active, 'is')} not"
+            " finished: without the ids, participants cannot return to the platform. Delete the"
+            " ids anyway?"
         )
         if n_active and not _is_confirmed(question, yes):
             return
         count = forget_identities(opened.database, opened.id)
-    print(f"Deleted the platform ids of {count} sessions.")
+    print(f"Deleted the platform ids of {count_of(count, 'session')}.")
 
 
 def _is_confirmed(question: str, yes: bool) -> bool:

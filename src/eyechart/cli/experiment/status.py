@@ -8,6 +8,7 @@ import typer
 
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
 from eyechart.cli.shared.help import examples
+from eyechart.core.phrases import count_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -97,7 +98,7 @@ def _head(state: "StudyStatus") -> list[str]:
     ]  # fmt: skip
     if state.excluded:
         reasons = ", ".join(f"{rule} {count:,}" for rule, count in state.reasons.items())
-        lines.append(f"Excluded: {state.excluded:,} sessions ({reasons}).")
+        lines.append(f"Excluded: {count_of(state.excluded, 'session')} ({reasons}).")
     if state.left_out:
         lines.append(f"Excluded individual trials: {state.left_out:,}.")
     if state.clean is not None:

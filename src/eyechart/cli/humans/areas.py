@@ -7,6 +7,7 @@ import typer
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.core.phrases import count_of
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import HumanSettings
 
@@ -79,9 +80,9 @@ def _print_notes(reference: "Reference", fit: "Fit", measured: Sequence["HumanAr
         bounds = dropped_bounds(reference, experiment, **fit.human_options())
         if bounds is not None:
             print(
-                f"Note: {experiment}: participants dropped {bounds.n_dropped:,} trials; the area of"
-                f" accuracy would be {bounds.incorrect.area:.4f} if all of these were incorrect,"
-                f" and {bounds.correct.area:.4f} if all were correct."
+                f"Note: {experiment}: participants dropped {count_of(bounds.n_dropped, 'trial')};"
+                f" the area of accuracy would be {bounds.incorrect.area:.4f} if all of these were"
+                f" incorrect, and {bounds.correct.area:.4f} if all were correct."
             )
     for experiment in reference.experiments:
         known = [

@@ -7,6 +7,7 @@ import typer
 
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.core.phrases import count_of
 
 
 @examples(
@@ -31,4 +32,4 @@ def place_conditions(
     for name, placement in placements.items():
         middles = (f"{changes[len(LEVELS) // 2]:.2f}" for changes in placement.quantiles.values())
         print(f"{name}: median Δv {', '.join(middles)}")
-    print(f"{out}: quantiles of Δv over {count} {'image' if count == 1 else 'images'}.")
+    print(f"{out}: quantiles of Δv over {count_of(count, 'image')}.")

@@ -9,6 +9,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, verb
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_settings import HumanSettings
 
@@ -227,13 +228,14 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
     )
     if anonymous := sum(result.n_anonymous for result in chosen):
         print(
-            f"Note: {anonymous:,} responses do not state their participant (column subject). The"
-            " verdict takes each for a different participant, although one participant may have"
-            " given many of them: add the column."
+            f"Note: {count_of(anonymous, 'response')} {verb(anonymous, 'has')} no participant"
+            " (column subject). The verdict takes each for a different participant, although one"
+            " participant may have given many of them: add the column."
         )
     if any(result.n_missing for result in chosen):
         count = sum(result.n_missing for result in chosen)
-        print(f"{count} trials without a response in time were ignored.")
+        trials = count_of(count, "trial")
+        print(f"{trials} without a response in time {verb(count, 'was')} ignored.")
 
 
 def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> None:

@@ -11,6 +11,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder_or_file
 from eyechart.cli.shared.printing import print_notes
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def matrix_among(matrix: "OverlapMatrix", suites: Sequence[str]) -> "OverlapMatr
     kept = [name for name in matrix.names if name in wanted]
     if len(kept) < 2:
         raise UsageError(
-            f"--among {' '.join(suites)} leaves {len(kept)} corruptions of the matrix: give a suite"
-            " with at least 2 of them."
+            f"--among {' '.join(suites)} leaves {count_of(len(kept), 'corruption')} of the matrix:"
+            " give a suite with at least 2 of them."
         )
     return matrix.only(kept)

@@ -21,6 +21,7 @@ from typer.main import get_command
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import GROUPS
+from eyechart.core.phrases import count_of
 from eyechart.core.registry import near_names, one_of, shortened
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ class HelpCommand(TyperCommand):
         if self.examples:
             lines += ["", _title("Examples"), *_example_lines(self.examples)]
         if hidden:
-            noun = "option" if len(hidden) == 1 else "options"
-            lines += ["", f"{len(hidden)} more {noun}: {ctx.command_path} {HELP_ALL}"]
+            lines += ["", f"{count_of(len(hidden), 'more option')}: {ctx.command_path} {HELP_ALL}"]
         formatter.write("\n".join(lines) + "\n")
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 
 STUDIES = ("overlap study", "style", "subclass", "superclass")
 """Kinds of studies, as in the record of their folder."""
@@ -24,7 +25,7 @@ def merge_other(out: Path) -> str | None:
     if has_testset_shards(out):
         testset = merge_testset(out)
         names = ", ".join(testset.corruptions)
-        return f"{out}: {len(testset)} samples of {names} and clean images."
+        return f"{out}: {count_of(len(testset), 'sample')} of {names} and clean images."
     if has_corrupted_shards(out):
         return f"{out}: the shards are merged ({merge_corrupted(out):,} images or arrays)."
     if (out / RECORD).is_file() and read_settings(out / RECORD).get("kind") in STUDIES:

@@ -8,6 +8,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import shard_done, stopped
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, first_names, plural, verb
 from eyechart.structure.structure_settings import (
     HOLDOUT_RECIPE,
     PUBLISHED,
@@ -203,8 +204,9 @@ def _run(
     print(_counted(kinds, study.kind))
     damaged = kinds.data.images.damaged
     if damaged:
-        images = "1 image was" if len(damaged) == 1 else f"{len(damaged):,} images were"
-        print(f"Note: {images} skipped; the first: {damaged[0].why}")
+        images = f"{count_of(len(damaged), 'image')} {verb(len(damaged), 'was')}"
+        names = first_names([image.name for image in damaged])
+        print(f"Note: {images} skipped: {names}; the first: {damaged[0].why}")
     print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
 
 
@@ -236,7 +238,6 @@ def show_results(results: "HoldoutResults") -> None:
     from rich.table import Table
 
     from eyechart.cli.shared.console import share_text, wide_console
-    from eyechart.core.phrases import plural
     from eyechart.structure.holdout_scores import notes_on
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"

@@ -10,6 +10,7 @@ from eyechart.cli.shared.paths import folder, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +108,7 @@ def original(
             count = import_icons50(source, out, bars)
         except KeyboardInterrupt:
             raise Stop("Stopped: run the same command again to resume.") from None
-    print(f"Written: {count:,} icons to {out / LIST}.")
+    print(f"Written: {count_of(count, 'icon')} to {out / LIST}.")
 
 
 def _tell(built: "Built") -> None:

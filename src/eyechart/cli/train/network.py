@@ -7,6 +7,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import Stop
+from eyechart.core.phrases import count_of
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_settings import NetworkSettings
 
@@ -70,8 +71,8 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
         accuracy = clean_accuracy(out, test, where)
         low, high = accuracy.interval
         print(
-            f"Accuracy {accuracy.value:.3f} on {accuracy.n_images:,} clean images (95 % interval"
-            f" {low:.3f} to {high:.3f})."
+            f"Accuracy {accuracy.value:.3f} on {count_of(accuracy.n_images, 'clean image')} (95 %"
+            f" interval {low:.3f} to {high:.3f})."
         )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
+from eyechart.core.phrases import count_of
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 
 ROW = "row"
@@ -84,7 +85,7 @@ class Parts:
         strays = self.strays()
         if not strays:
             return []
-        files = "1 Parquet file" if len(strays) == 1 else f"{len(strays)} Parquet files"
+        files = count_of(len(strays), "Parquet file")
         return [
             f"Ignored {files} not from this run, such as {strays[0]}: delete such files, or move"
             " them to another folder."

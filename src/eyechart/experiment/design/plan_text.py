@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from eyechart.core.phrases import count_of, verb
 from eyechart.experiment.design.budget import Budget, Prices
 from eyechart.experiment.design.collection import Collection
 from eyechart.experiment.design.obvious_pairs import OBVIOUS
@@ -53,7 +54,8 @@ def plan_text(
         )
     if left_out:
         advice.append(
-            f"{left_out} corrupted images are left out, because their Δv cannot be measured."
+            f"{count_of(left_out, 'corrupted image')} {verb(left_out, 'is')} left out, because Δv"
+            " cannot be measured."
         )
     lines += [f"Note: {note}" for note in advice]
     return "\n".join([*lines, *_budget(config, budget, prices, collection)]) + "\n"

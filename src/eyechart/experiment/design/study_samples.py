@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, verb
 from eyechart.images.image_list import list_folder, list_manifest
 from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.testset import TestSet
@@ -140,7 +141,8 @@ def check_categories(sources: Sequence[StudyImage]) -> None:
     total = len(sources)
     if unlabeled:
         raise UsageError(
-            f"{len(unlabeled)} of {total} images in the test set have no label, such as"
+            f"{len(unlabeled)} of {count_of(total, 'image')} in the test set"
+            f" {verb(len(unlabeled), 'has')} no label, such as"
             f" {unlabeled[0].name}: put them into folders named after the 16 categories, or list"
             " them in a table with a category column, and regenerate the test set with"
             " --labels entry16."

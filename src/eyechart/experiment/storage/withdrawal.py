@@ -13,6 +13,7 @@ from sqlalchemy import delete, func, make_url, or_, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
@@ -47,11 +48,10 @@ class ParticipantData:
 
     def __str__(self) -> str:
         platform = "a simulation" if self.platform == ROBOT else RECRUITERS[self.platform].title
-        noun = "response" if self.n_responses == 1 else "responses"
         where = " and ".join(self.studies) or "no study"
         return (
             f"participant {self.code} from {platform}, who began on"
-            f" {self.began:%Y-%m-%d %H:%M} UTC: {self.n_responses:,} {noun} in {where}"
+            f" {self.began:%Y-%m-%d %H:%M} UTC: {count_of(self.n_responses, 'response')} in {where}"
         )
 
 

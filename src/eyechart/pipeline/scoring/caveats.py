@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 
+from eyechart.core.arguments import digits
+from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.registry import one_of
 from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.scoring.baseline_choice import BaselineChoice
@@ -49,8 +51,11 @@ def caveats_of(
     if all(space.clean_accuracy is None for _, space in spaces) and task.images.has_clean:
         yield "No labels: only consistency was scored, no accuracy."
     if task.images.damaged:
-        names = ", ".join(image.name for image in task.images.damaged[:3])
-        yield f"{len(task.images.damaged)} damaged images were left out: {names}."
+        n_damaged = len(task.images.damaged)
+        names = first_names([image.name for image in task.images.damaged])
+        yield (
+            f"{count_of(n_damaged, 'damaged image')} {verb(n_damaged, 'was')} left out: {names}."
+        )
     full_side = find_ruler(task.plan.ruler).full_side
     if min(map(min, set(task.images.sizes))) < full_side and task.images.has_clean:
         yield (
@@ -59,12 +64,14 @@ def caveats_of(
         )
     if task.plan.labels == "native" and any(label is None for label in task.images.labels):
         count = sum(label is None for label in task.images.labels)
-        yield f"{count} of {len(task.images)} images have no label: accuracy excludes them."
+        total = count_of(len(task.images), "image")
+        them = "it" if count == 1 else "them"
+        yield f"{count:,} of {total} {verb(count, 'has')} no label: accuracy excludes {them}."
     # The verdict depends on the images only: one sentence per label space, not per model.
     firsts: dict[str, SpaceResults] = {}
     for name, space in spaces:
         if firsts.setdefault(name, space) is space and space.verdict:
-            size = f"{_count(space.n_images, 'image')} of {_count(space.classes, 'class')}"
+            size = f"{count_of(space.n_images, 'image')} of {count_of(space.classes, 'class')}"
             yield f"{name}: {size}: {space.verdict}."
     yield from _trained_on(models)
     yield from _same_files(task)
@@ -74,7 +81,9 @@ def caveats_of(
     yield from _on_baseline(spaces, choice)
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
     if count and task.images.has_clean:
-        yield f"{count} samples are excluded from curves: their images are too uniform for a Δv."
+        samples = f"{count_of(count, 'sample')} {verb(count, 'is')}"
+        images = "its image is" if count == 1 else "their images are"
+        yield f"{samples} excluded from curves: {images} too uniform for a Δv."
     # The areas of geometric corruptions end where their visual change ends.
     plan = task.plan
     moved = {
@@ -135,13 +144,20 @@ def unusual_settings(plan: Plan, fit: Fit) -> Iterator[str]:
 def _unobserved(coverage: Mapping[str, CorruptionCoverage]) -> Iterator[str]:
     """Yield a sentence if curves are extrapolated beyond the observed range."""
     largest = {name: bins.largest for name, bins in coverage.items()}
-    short = [name for name, value in largest.items() if value < FAR]
-    if short:
+    n_short = sum(value < FAR for value in largest.values())
+    if n_short:
+        lowest = _below(min(largest.values()), FAR)
         yield (
-            f"{len(short)} of {len(largest)} corruptions end below Δv {FAR:g} (the lowest at"
-            f" {min(largest.values()):.2f}); curves are extrapolated from there on, within the "
-            "limits in 'bounds' in results.json."
+            f"{n_short} of {count_of(len(largest), 'corruption')} {verb(n_short, 'ends')} below"
+            f" Δv {FAR:g} (the lowest at {lowest}); curves are extrapolated from there on, within"
+            " the limits in 'bounds' in results.json."
         )
+
+
+def _below(value: float, limit: float) -> str:
+    """Return a value below a limit with at least two decimals, and so many that it reads so."""
+    text = f"{value:.2f}"
+    return text if float(text) < limit else digits(value)
 
 
 def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
@@ -240,7 +256,7 @@ def _same_files(task: PredictionTask) -> Iterator[str]:
         if listed[other].label != listed[index].label:
             pairs.append((listed[other].name, listed[index].name))
     if pairs:
-        count = "1 image is" if len(pairs) == 1 else f"{len(pairs)} images are"
+        count = f"{count_of(len(pairs), 'image')} {verb(len(pairs), 'is')}"
         one, two = pairs[0]
         yield f"{count} in the dataset twice with two labels: {one} and {two} have the same bytes."
 
@@ -258,12 +274,6 @@ def _without_curves(models: Sequence[ModelResults]) -> Iterator[str]:
         first = next(iter(names))
         corruptions = first if len(names) == 1 else f"{len(names)} corruptions, such as {first}"
         yield f"{space}: {corruptions}: {note.rstrip('.')}."
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def met_in_training(entries: Iterable[Entry], trained_on: Sequence[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from eyechart.core.phrases import plural
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import (
     FEW,
@@ -72,7 +73,8 @@ def size(part: Part, space: str) -> str:
     """Return the number of images and classes, and whether the data are insufficient."""
     board = part.standings.board
     verdict = f" ({board.verdict(space)})" if board.verdict(space) else ""
-    return f"{board.n_images(space)} images, {short_space(space)}{verdict}"
+    n_images = board.n_images(space)
+    return f"{n_images} {plural(n_images, 'image')}, {short_space(space)}{verdict}"
 
 
 def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:

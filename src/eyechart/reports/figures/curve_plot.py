@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
 from eyechart.core.storage.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
 from eyechart.reports.series.palette import HUMAN_COLOR
@@ -190,7 +191,8 @@ def _title(results: Results, model: ModelEntry, space: str) -> str:
     # The published index formula leaves one bin fewer than the setting says.
     bins = fit.bins - (fit.binning == "paper")
     return (
-        f"{results.config.suite}: {scores.n_images} images, {short_space(space)}, {bins} bins"
+        f"{results.config.suite}: {count_of(scores.n_images, 'image')}, {short_space(space)},"
+        f" {bins} bins"
         + (f" of {at_least([fit.min_per_bin], 'prediction')}" if fit.min_per_bin else "")
         + (f": {scores.verdict}" if scores.verdict else "")
     )

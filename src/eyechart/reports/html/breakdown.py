@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural, verb
 from eyechart.reports.html.cells import NOTHING, Numbers, count, hundredths, numbers_of, percent
 from eyechart.reports.html.html_table import MANY, Column, Shaded, Table, TableChoice, TableRow
 from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
@@ -57,7 +58,8 @@ def _table(
     total, fewer = len(present), len(classes) - len(present)
     selection = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
     caption = f"{model.short} by class in {space_title(space)}: {selection}"
-    note = f"{fewer:,} more classes have fewer than {ENOUGH} images." if fewer else ""
+    more = f"{fewer:,} more {plural(fewer, 'class')} {verb(fewer, 'has')}"
+    note = f"{more} fewer than {ENOUGH} images." if fewer else ""
     return Table("", caption, COLUMNS, rows, True, note)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural, verb
 from eyechart.reports.html.cells import (
     NOTHING,
     CellContent,
@@ -174,7 +175,12 @@ def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoi
                     ),
                     tuple(_similar_rows(numbers_of(report, model), model, space, pairs)),
                     True,
-                    f"{left} more corruption pairs do not differ significantly." if left else "",
+                    (
+                        f"{left} more corruption {plural(left, 'pair')}"
+                        f" {verb(left, 'does')} not differ significantly."
+                        if left
+                        else ""
+                    ),
                 )
                 yield TableChoice(model.short, table)
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from markupsafe import Markup
 
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import count_of, plural, verb
 from eyechart.gates.gate_results import ConditionResults, GateResults, RuleResults, RunFacts
 from eyechart.reports.html.cells import SPACE
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
@@ -163,8 +163,8 @@ def _rule(results: GateResults, index: int, path: Path) -> RuleView:
 
 
 def _rule_facts(result: RuleResults) -> Iterator[tuple[str, str | Markup]]:
-    images, samples = f"{result.n_images:,}", f"{result.n_samples:,}"
-    yield "Data", f"{samples} samples of {images} images, in {space_title(result.space)}"
+    samples, images = count_of(result.n_samples, "sample"), count_of(result.n_images, "image")
+    yield "Data", f"{samples} of {images}, in {space_title(result.space)}"
     yield result.rule.metric.capitalize(), _rates(result)
     ends = " to ".join(value_text(result, end) for end in (result.lower, result.upper))
     yield "Estimate", f"{value_text(result, result.estimate)}, bounds {ends}"
@@ -316,8 +316,8 @@ def _run_facts(run: RunFacts, path: Path) -> Iterator[tuple[str, str | Markup]]:
     link = Markup('<a href="{}">{}</a>').format(_link(run, path), Path(run.folder) / RESULTS_FILE)
     yield "Results", link
     yield "SHA-256 of the results", code.format(run.results_digest)
-    images, classes = f"{run.n_images:,} images", plural(run.n_classes, "class")
-    source = f"{images} of {run.n_classes:,} {classes} from {run.source}"
+    images, classes = count_of(run.n_images, "image"), count_of(run.n_classes, "class")
+    source = f"{images} of {classes} from {run.source}"
     yield "Images", Markup("{} ({})").format(source, _at("/images/used"))
     digest = code.format(run.images_digest)
     yield "Digest of the images", Markup("{} ({})").format(digest, _at("/images/digest"))
@@ -360,7 +360,8 @@ def _limits(results: GateResults) -> Iterator[str]:
     )
     for result in results.rules:
         if result.n_left_out:
-            yield f"{result.rule.name}: {result.n_left_out:,} samples were left out."
+            samples = count_of(result.n_left_out, "sample")
+            yield f"{result.rule.name}: {samples} {verb(result.n_left_out, 'was')} left out."
     runs: Sequence[RunFacts] = [run for run in (results.new, results.old) if run is not None]
     yield from dict.fromkeys(warning for run in runs for warning in run.warnings)
 

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from markupsafe import Markup
 
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import first_names, plural, verb
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.hiding import PATHS
 from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
@@ -153,7 +153,9 @@ def _skipped(report: Report, run: Run, numbers: Numbers) -> Iterator[str | Marku
     for image in damaged[:FIRST]:
         yield f"{_file_name(report, image.name)} was left out: {image.why}."
     if len(damaged) > FIRST:
-        yield Markup("{} more damaged images were left out.").format(counted(len(damaged) - FIRST))
+        more = len(damaged) - FIRST
+        text = Markup("{} more {} {} left out.")
+        yield text.format(counted(more), plural(more, "damaged image"), verb(more, "was"))
     yield from _left_out(run, numbers)
     yield from _unmeasurable(run, numbers)
     yield from _reasons(run)
@@ -168,8 +170,8 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
                 cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
                 word = plural(scores.left_out, "image")
                 text = Markup("{} {} left out in {}: the labels are not among these classes.")
-                verb = "was" if scores.left_out == 1 else "were"
-                yield text.format(cell, f"{word} {verb}", space_title(space))
+                were = verb(scores.left_out, "was")
+                yield text.format(cell, f"{word} {were}", space_title(space))
 
 
 def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
@@ -208,10 +210,8 @@ def _reasons(run: Run) -> Iterator[str]:
             len(by_property) == len(PROPERTIES) and len(set(map(tuple, by_property.values()))) == 1
         )
         for selection, names in list(by_property.items())[: 1 if alike else None]:
-            some = ", ".join(names[:FIRST])
-            more = f" and {len(names) - FIRST} more" if len(names) > FIRST else ""
             of = "" if alike else f"{selection}: "
-            yield f"{some}{more}: {of}{reason} ({space_title(space)})."
+            yield f"{first_names(names, FIRST)}: {of}{reason} ({space_title(space)})."
 
 
 def _plain(value: object) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from eyechart.core.phrases import count_of
 from eyechart.core.storage.files import write_text
 from eyechart.reports.html.cells import hundredths
 from eyechart.reports.html.charts.chart import (
@@ -98,7 +99,7 @@ def structure_views(folders: Sequence[Path]) -> list[View]:
 def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
     """Write the page on these studies to a file and return its path."""
     views = structure_views(folders)
-    kinds = "1 study" if len(views) == 1 else f"{len(views)} studies"
+    kinds = count_of(len(views), "study")
     text = render_page(
         "structure_page.html",
         [chart for view in views for chart in view.charts],

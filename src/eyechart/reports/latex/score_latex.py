@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from eyechart.core.arguments import as_text
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import plural
 from eyechart.core.registry import unknown_name
 from eyechart.reports.latex.tex_tables import lines_of_table, table_line, tex
 from eyechart.reports.number_text import MISSING, estimate_texts
@@ -42,7 +43,8 @@ def score_latex(results: Results, name: str, space: str | None) -> str:
     models = short_names([model.name for model in results.models])
     caption = (
         f"{score.title} under {results.config.suite}, {short_space(space)},"
-        f" {spaces[0].n_images} images; 95 % confidence intervals in parentheses."
+        f" {spaces[0].n_images} {plural(spaces[0].n_images, 'image')}; 95 % confidence intervals in"
+        " parentheses."
     )
     head = table_line(["Corruption", *map(tex, models)])
     return lines_of_table(caption, "l" + "r" * len(models), [head], rows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from eyechart.core.phrases import count_of
 from eyechart.reports.words import corruption_title
 from eyechart.results.model_results import ModelResults, PropertyResults, SpaceResults
 from eyechart.results.schema import Results
@@ -85,4 +86,4 @@ def farthest_behind(model: ModelResults) -> str | None:
 
 
 def _count(number: int) -> str:
-    return "1 corruption" if number == 1 else f"{number} corruptions"
+    return count_of(number, "corruption")

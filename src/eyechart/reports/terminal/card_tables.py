@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from eyechart.core.phrases import plural
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_texts, rank_text
 from eyechart.reports.series.overall_scores import (
@@ -98,8 +99,9 @@ def _title(score: Score) -> str:
 
 def heading(part: Part, space: str) -> str:
     """Return the test and the label space as a heading."""
-    images = part.standings.board.n_images(space)
-    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {images} images"
+    n_images = part.standings.board.n_images(space)
+    images = f"{n_images} {plural(n_images, 'image')}"
+    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {images}"
 
 
 def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 import yaml
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import plural
 from eyechart.core.storage.files import write_text
 from eyechart.reports.series.overall_scores import overall_scores
 from eyechart.reports.series.report import ModelEntry, Part, Report
@@ -117,7 +118,8 @@ def _notes(run: Run, space: str, name: str, number: Estimate) -> Iterator[str]:
     if number.has_interval:
         low, high = number.interval95
         yield f"95 % confidence interval {low:.4f} to {high:.4f}"
-    yield f"{run.results.images.used} images, {run.shown} samples per corruption"
+    n_images = run.results.images.used
+    yield f"{n_images} {plural(n_images, 'image')}, {run.shown} samples per corruption"
     yield f"seed {run.config.seed}"
     if SCORES[name].is_percent:
         yield one_line(f"a ratio to {run.baseline}")

@@ -7,7 +7,7 @@ import yaml
 from markupsafe import Markup
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import count_of
 from eyechart.core.storage.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.verdict import verdict_on
@@ -123,8 +123,8 @@ def _measured(run: Run) -> Iterator[str]:
         [
             f"Images: {escape(images.source)}; {images.used} of {images.n_images} were used.",
             f"Stimulus: {_stimulus(images.stimulus)}.",
-            f"Test: {len(config.corruptions)} {plural(len(config.corruptions), 'corruption')},"
-            f" {run.shown} {plural(run.shown, 'sample')} each, seed {config.seed}.",
+            f"Test: {count_of(len(config.corruptions), 'corruption')},"
+            f" {count_of(run.shown, 'sample')} each, seed {config.seed}.",
             f"Curves: {fit.estimator} estimator, {fit.bins} bins of Δv{_minimum(fit.min_per_bin)};"
             f" {fit.n_bootstrap} bootstrap replicates.",
             f"Humans: {'; '.join(humans) or 'no comparison'}.",

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from eyechart.core.phrases import plural
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_text, estimate_texts
 from eyechart.reports.terminal.columns import stacked
@@ -21,7 +22,8 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
     for model in results.models:
         for name, space in model.spaces.items():
             clean = space.clean_accuracy
-            title = f"{model.name}, {short_space(name)} ({space.n_images} images)"
+            images = f"{space.n_images} {plural(space.n_images, 'image')}"
+            title = f"{model.name}, {short_space(name)} ({images})"
             if clean is not None:
                 title += f", clean accuracy {estimate_text(clean, SCORES['clean_accuracy'])}"
             if space.corruption_error is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import plural
 from eyechart.core.storage.files import write_text
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.latex.tex_tables import lines_of_table, table_line, tex
@@ -47,7 +48,8 @@ def retraining_tables(retrained: "Retrained", width: int) -> Iterator[tuple[str,
             for change in retrained.changes
             if change.space == space
         ]
-        title = f"Before and after retraining, {space_title(space)} ({scores.n_images} images)"
+        images = f"{scores.n_images} {plural(scores.n_images, 'image')}"
+        title = f"Before and after retraining, {space_title(space)} ({images})"
         yield title, list(stacked(HEAD, rows, width=width, kept=2, left=(0, 1, 6)))
 
 
