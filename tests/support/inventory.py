@@ -11,6 +11,7 @@ import csv
 import inspect
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from difflib import unified_diff
@@ -26,8 +27,11 @@ import yaml
 
 import eyechart as ec
 from eyechart.cli.app import app
+from eyechart.images.demo import demo_images
+from eyechart.labels.imagenet import wordnet_ids
 from places import DATA, ROOT
 from reference_runs import COARSE, FINE, GATE_RULES, eyechart
+from report_runs import save_hues
 
 RECORDED = DATA / "inventory.txt"
 CORRUPTIONS = ("--corruption", "gaussian_noise", "--corruption", "brightness")
@@ -131,9 +135,11 @@ def run_files(home: Path) -> Iterator[str]:
     """Yield the files of a run and of commands on it, with their columns, keys and sections."""
     run, levels, rules = home / "run", home / "levels", home / "rules.yaml"
     rules.write_text(GATE_RULES.replace("frost, brightness", "brightness"), encoding="utf-8")
-    eyechart(["evaluate", FINE, COARSE, "--n", "12", *FEW, "--out", f"{run}"])
-    eyechart(["evaluate", FINE, COARSE, "--suite", "imagenet-c", "--max-images", "6",
-              "--baseline", COARSE, *FEW, "--out", f"{levels}"])  # fmt: skip
+    with TemporaryDirectory() as folder:
+        images = _save_enough(Path(folder) / "images")
+        models = ("evaluate", FINE, COARSE, "--images", f"{images}", *FEW)
+        eyechart([*models, "--n", "200", "--out", f"{run}"])
+        eyechart([*models, "--suite", "imagenet-c", "--baseline", COARSE, "--out", f"{levels}"])
     eyechart(["testset", "make", "--n", "4", *CORRUPTIONS, "--out", f"{home / 'testset.parquet'}"])
     eyechart(["gate", f"{run}", "--against", f"{run}", "--rules", f"{rules}",
               "--json", f"{home / 'gate.json'}", "--evidence", f"{home / 'evidence.html'}",
@@ -153,6 +159,19 @@ def run_files(home: Path) -> Iterator[str]:
     # the sections of a page keep their order
     yield from sorted(line for line in seen if line.startswith("file"))
     yield from (line for line in seen if line.startswith("page"))
+
+
+def _save_enough(folder: Path) -> Path:
+    """Write the demo images, which the toy models know, and as many others as a claim needs.
+
+    With fewer there are no ranks, no tests and no verdicts, and nothing of them in the files.
+    """
+    save_hues(folder, each=5)
+    for image in demo_images():
+        home = folder / wordnet_ids()[int(image.label)]
+        home.mkdir(exist_ok=True)
+        shutil.copy(image.path, home)
+    return folder
 
 
 def _items_of(path: Path, name: str) -> Iterator[str]:
