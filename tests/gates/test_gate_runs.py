@@ -383,7 +383,7 @@ def test_sixteen_images_decide_nothing(few, limit, files, run, tmp_path):
     (result,) = ec.gate(few, rules=[rule(at_least=limit)]).rules
     assert result.outcome == "inconclusive" and result.insufficient
     assert result.n_images == 16 and result.decider is not None
-    sentence = "Insufficient data for a claim (at least 40 images): it has 16 images."
+    sentence = "Insufficient data (at least 40 images; have 16)."
     assert result.decider.sentence == sentence and result.decider.n_images == 40
     # not even if inconclusive rules count as a pass
     path = write_rules(tmp_path / "gate.yaml", rule(at_least=limit))
@@ -397,7 +397,7 @@ def test_a_rule_about_a_class_needs_the_minimum_of_images_too(runs):
     label = table(runs.sharp, "vcr/frost").label.iloc[0]
     result = decided(runs.sharp, classes=[label], at_least=0.01)
     assert result.n_images == 5 and result.outcome == "inconclusive"
-    assert "it has 5 images" in result.decider.sentence
+    assert "have 5)" in result.decider.sentence
 
 
 def test_more_samples_of_images_that_had_none_are_advised_below_the_minimum(runs):

@@ -21,7 +21,7 @@ from eyechart.scores.scoring import (
     Fit,
     class_weights,
     estimate_mean,
-    missing_data,
+    insufficient_data,
 )
 from eyechart.stats.estimate import mean_estimate
 from eyechart.stats.p_values import paired_difference
@@ -304,21 +304,34 @@ def test_images_with_more_predictions_weigh_more():
 def test_under_eight_categories_of_five_images_are_too_few(space, counts, few):
     labels = np.repeat(np.arange(len(counts)), counts)
     labels = np.concatenate([labels, np.full(500, -1)])
-    assert bool(missing_data(space, labels)) == few
+    assert bool(insufficient_data(space, labels)) == few
 
 
 @pytest.mark.parametrize(
     ("counts", "n_classes", "needed"),
     [
         ([20, 20], 2, ""),
-        ([36, 4], 2, "at least 40 images, and at least 5 images in each of 2 categories"),
-        ([8, 8, 8], 3, "at least 40 images, and at least 5 images in each of 3 categories"),
-        ([50, 50], 1000, "at least 5 images in each of 8 categories"),
+        (
+            [36, 4],
+            2,
+            "at least 40 images, and at least 5 images in each of 2 categories; have 40 in 2, 1 of"
+            " them with at least 5",
+        ),
+        (
+            [8, 8],
+            3,
+            "at least 40 images, and at least 5 images in each of 3 categories; have 16 in 2",
+        ),
+        ([50, 50], 1000, "at least 5 images in each of 8 categories; have 100 in 2"),
+        ([1] * 39, 1000, "at least 40 images; have 39"),
     ],
 )
-def test_a_model_of_few_classes_needs_images_of_all_of_them(counts, n_classes, needed):
+def test_a_note_on_insufficient_data_says_what_is_needed_and_what_there_is(
+    counts, n_classes, needed
+):
     labels = np.repeat(np.arange(len(counts)), counts)
-    assert missing_data("native", labels, n_classes) == needed
+    note = f"insufficient data ({needed})" if needed else ""
+    assert insufficient_data("native", labels, n_classes) == note
 
 
 # What is refused
@@ -466,7 +479,7 @@ def test_means_are_over_the_corruptions(evaluation):
 
 
 def test_two_models_are_compared_on_the_same_predictions(tmp_path):
-    home = save_images(tmp_path, each=2)
+    home = save_images(tmp_path, each=10)
     found = ec.evaluate(
         [small_models.pale_colors, small_models.Blocks(4)], home, n=40,
         corruptions=["color_jitter"], stimulus="native", bins=9, min_per_bin=3, n_bootstrap=20,

@@ -89,7 +89,7 @@ def test_labels_other_than_the_categories_are_scored_without_humans(run, tmp_pat
 def test_few_images_make_no_claim_and_other_proportions_are_said(run, tmp_path):
     table = vcr_table(tmp_path / "model.csv", images=32)
     _, out = printed(run, table, "--corruption", "vcr/gaussian_blur")
-    assert "insufficient data for a claim (at least 5 images in each of 8 categories)" in out
+    assert "insufficient data (at least 5 images in each of 8 categories; have" in out
 
 
 @pytest.mark.parametrize(

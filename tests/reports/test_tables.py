@@ -15,8 +15,8 @@ def space_in(caption):
 
 
 def leaderboard(shelf, table, part):
-    start = "Models ranked by .+" if len(table.rows) > 1 else "All scores"
-    space = space_in(re.fullmatch(rf"{start}? in (.+)", table.caption)[1])
+    start = "Models ranked by .+?" if "Rank" in table.heads else "All scores"
+    space = space_in(re.fullmatch(rf"{start} in (.+)", table.caption)[1])
     for row in table.rows:
         assert shelf.names[row.name] == row.model
         for head, cell in zip(table.heads, row.cells, strict=True):

@@ -366,7 +366,7 @@ def own_suite_run(home: Path) -> Path:
     """A suite of one's own, one of the models the baseline."""
     suite = home / "own.yaml"
     suite.write_text(OWN_SUITE)
-    images = save_images(home / "own photos", each=4)
+    images = save_images(home / "own photos", each=10)
     asked = ("--suite", suite, "--n", 40, "--baseline", PALE)
     return evaluate(images, home / "own", *asked, models=(PALE, COLORS))
 

@@ -106,7 +106,8 @@ def levels_run(home: Path) -> Path:
 def hostile_run(home: Path) -> Path:
     """A run in which a model, a class, a picture and all paths have names that are HTML."""
     folder = home / HOSTILE
-    images = save_images(folder / "images", each=4)
+    # as many images as a claim needs, so that the page has all its tables
+    images = save_images(folder / "images", each=10)
     (images / "red").rename(images / f"red {HOSTILE}")
     for path in sorted((images / "blue").iterdir()):
         path.rename(path.with_stem(f"{HOSTILE} {path.stem}"))

@@ -160,6 +160,9 @@ def _print_runs(
     markdown = settings.markdown
     for standings in ranked:
         print_board(console, standings, markdown, settings.by)
+        if standings.verdict:
+            _print_note(f"{standings.verdict}.")
+        print()
     boards = [standings.board for standings in ranked]
     discrete = _or_say(lambda: fixed_against_continuous(boards, settings.labels))
     if discrete is not None:
@@ -239,7 +242,7 @@ def _print_note(text: str) -> None:
 def print_board(
     console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
 ) -> None:
-    """Print one leaderboard and the meaning of its last column."""
+    """Print one leaderboard and the meaning of its column of leads."""
     from eyechart.pipeline.scoring.caveats import MARK
     from eyechart.reports.terminal.leaderboard import board_tables, board_title
 
@@ -256,16 +259,12 @@ def print_board(
             )
     if by is not None and by != standings.by:
         _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
-    if standings.verdict:
-        images = standings.board.n_images(standings.space)
-        _print_note(f"{count_of(images, 'image')}: {standings.verdict}.")
-    elif count:
+    if count:
         pairs = count_of(count, "pair")
         print(
             "Ahead of: models with a significantly worse score (paired bootstrap tests over images,"
             f" p < 0.05 after Holm correction for {pairs})."
         )
-    print()
 
 
 def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) -> None:
@@ -278,9 +277,10 @@ def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) ->
         extra = " (gaussian_blur is one of ImageNet-C's extras)"
         note = extra if "gaussian_blur" in discrete.missing else ""
         print(f"Corruptions in only one of the suites: {', '.join(discrete.missing)}{note}.")
-    if not discrete.corruptions:
+    if not discrete.coverage:
         return
-    _print_rankings(console, discrete.corruptions, markdown)
+    if discrete.corruptions:
+        _print_rankings(console, discrete.corruptions, markdown)
     fewest = at_least(discrete.fewest_in_covered, "sample")
     print(f"Fraction of the 39 Δv bins that have {fewest}:")
     console.print(coverage_table(discrete, markdown))
@@ -293,9 +293,10 @@ def _print_rankings(console: "Console", rankings: "Sequence[Rankings]", markdown
         console.print(table)
     lines = swap_lines(rankings)
     count = sum(len(ranking.swaps) for ranking in rankings)
-    too_few = next((ranking.verdict for ranking in rankings if ranking.verdict), "")
-    sure = too_few or f"{len(lines)} of them are significant in both rankings"
-    print(f"Pairs of models that the two rankings order differently: {count}; {sure}.")
+    print(
+        f"Pairs of models that the two rankings order differently: {count}; {len(lines)} of them"
+        " are significant in both rankings."
+    )
     for line in lines:
         print(f"  {line}")
     print()

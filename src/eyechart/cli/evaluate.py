@@ -142,5 +142,6 @@ def _rank(console: "Console", out: Path) -> None:
     for board in make_boards([read_run(out)]):
         try:
             print_board(console, stand(board))
+            print()
         except UsageError as error:
             print(f"Note: {error}")

@@ -188,8 +188,10 @@ def read_cells(path: Path, content: str) -> list[list[str]]:
     return [row for row in rows if any(row)]
 
 
-def csv_text(lines: Iterable[Mapping[str, object]]) -> str:
+def csv_text(lines: Iterable[Mapping[str, object]], columns: Sequence[str] = ()) -> str:
     """Return mappings with identical keys as CSV text with a header; None becomes an empty cell.
+
+    `columns`: the header of a table that may have no lines.
 
     Example:
         >>> print(csv_text([{"model": "a", "mce": 71.2}, {"model": "b", "mce": None}]), end="")
@@ -199,7 +201,7 @@ def csv_text(lines: Iterable[Mapping[str, object]]) -> str:
     """
     rows = list(lines)
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv.DictWriter(text, list(rows[0]) if rows else columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -69,7 +69,7 @@ def advise_more_images(
         insufficient: The note on insufficient data.
         run: The run.
     """
-    sentence = f"{insufficient.capitalize()}: it has {count_of(mean.n_images, 'image')}."
+    sentence = f"{insufficient.capitalize()}."
     samples_help = mean.n_images < ENOUGH <= n_available
     n_samples = ceil(ENOUGH * mean.n_per_image) if samples_help else None
     if n_samples is not None:

@@ -12,7 +12,7 @@ from eyechart.gates.gate_results import ConditionResults, Outcome, RuleResults
 from eyechart.gates.rule_samples import RuleSamples
 from eyechart.gates.rules import Rule
 from eyechart.results.recorded_run import RecordedRun
-from eyechart.scores.scoring import MIN_IMAGES, TOO_FEW
+from eyechart.scores.scoring import too_few_images
 from eyechart.stats.estimate import ENOUGH
 from eyechart.stats.p_values import SIGNIFICANT, holm
 
@@ -99,7 +99,7 @@ def rule_outcome(p_pass: float, p_fail: float) -> Outcome:
 def _insufficient(rule: Rule, samples: RuleSamples, n_images: int, run: RecordedRun) -> str:
     """Return a note on insufficient data for a rule; "" if the data suffice."""
     if n_images < ENOUGH:
-        return TOO_FEW.format(MIN_IMAGES)
+        return too_few_images(n_images)
     # The minimum of images per category applies to claims about all classes.
     if rule.classes or rule.where:
         return ""

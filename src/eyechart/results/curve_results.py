@@ -130,15 +130,19 @@ class HumanComparison(Record):
     areas: Areas
     """The areas from which both indices are computed."""
     leads: tuple[Lead, ...]
-    """Ranges of Δv in which one curve is above the other."""
+    """Ranges of Δv in which one curve is above the other; empty with insufficient data."""
     significant: tuple[Lead, ...]
-    """Ranges of Δv in which the 83 % bands do not overlap (the published rule)."""
+    """Ranges of Δv in which the 83 % bands do not overlap (the published rule); empty with
+    insufficient data."""
     tested: tuple[Lead, ...]
-    """Ranges of Δv in which one curve is ahead according to the test used for `scenario`."""
-    p_humans: float
-    """P-value for humans being ahead at any Δv, corrected for the number of corruptions."""
-    p_model: float
-    """P-value for the model being ahead at any Δv, corrected for the number of corruptions."""
+    """Ranges of Δv in which one curve is ahead according to the test used for `scenario`; empty
+    with insufficient data."""
+    p_humans: Real
+    """P-value for humans being ahead at any Δv, corrected for the number of corruptions; null with
+    insufficient data."""
+    p_model: Real
+    """P-value for the model being ahead at any Δv, corrected for the number of corruptions; null
+    with insufficient data."""
     line: SampledCurve
     """The human curve."""
     model_line: SampledCurve

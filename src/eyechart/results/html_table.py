@@ -11,7 +11,10 @@ BAR = "rgba(70, 130, 180, 0.3)"
 
 
 def html_table(
-    head: str, rows: Mapping[str, Mapping[str, Estimate]], scores: Sequence[Score]
+    head: str,
+    rows: Mapping[str, Mapping[str, Estimate]],
+    scores: Sequence[Score],
+    note: str = "",
 ) -> str:
     """Return a table with a row per name and a column per score that any of the rows has.
 
@@ -19,6 +22,7 @@ def html_table(
         head: Title of the first column.
         rows: Scores of each row, by row name and score name.
         scores: Declarations of the scores, in the order of the columns.
+        note: A note on insufficient data, shown above the table.
     """
     columns = [score for score in scores if any(score.name in row for row in rows.values())]
     titles = "".join(f"<th>{escape(score.symbol)}</th>" for score in columns)
@@ -26,7 +30,8 @@ def html_table(
         f"<tr><td>{escape(name)}</td>{''.join(_cell(row, score) for score in columns)}</tr>"
         for name, row in rows.items()
     ]
-    return f"<table><tr><th>{escape(head)}</th>{titles}</tr>{''.join(lines)}</table>"
+    caption = f"<caption>{escape(note[:1].upper() + note[1:])}</caption>" if note else ""
+    return f"<table>{caption}<tr><th>{escape(head)}</th>{titles}</tr>{''.join(lines)}</table>"
 
 
 def _cell(scores: Mapping[str, Estimate], score: Score) -> str:

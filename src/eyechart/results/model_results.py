@@ -220,7 +220,7 @@ class SpaceResults(Scored, NamedRecords[CorruptionResults]):
     left_out: int
     """Number of images without a label in this label space."""
     verdict: str
-    """A note on insufficient data; "" if the data suffice."""
+    """A note on insufficient data, with which no claim is made; "" if the data suffice."""
     clean_accuracy: Estimate | None
     """Accuracy on clean images; null without labels or clean images."""
     means: Mapping[str, Estimate]
@@ -230,7 +230,7 @@ class SpaceResults(Scored, NamedRecords[CorruptionResults]):
     corruption_error: NormalizedErrors | None
     """CE and relative CE; null without a baseline."""
     similar: tuple[SimilarPair, ...]
-    """Differences between visually similar corruptions."""
+    """Differences between visually similar corruptions; empty with insufficient data."""
     by_class: tuple[ClassResults, ...]
     """Results for each class of images."""
 
@@ -262,7 +262,8 @@ class SpaceResults(Scored, NamedRecords[CorruptionResults]):
     def _repr_html_(self) -> str:
         """Return a table for notebooks: one row per corruption with its scores."""
         scores = {name: record.scores for name, record in self.items()}
-        return html_table("corruption", scores, [score for score in DECLARED if score.is_main])
+        main = [score for score in DECLARED if score.is_main]
+        return html_table("corruption", scores, main, self.verdict)
 
     def __getitem__(self, corruption: str) -> CorruptionResults:
         corruption = self.find(corruption)

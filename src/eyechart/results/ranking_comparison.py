@@ -37,23 +37,15 @@ class Rankings:
         scores: Scores by ranking method and model.
         ranks: Ranking by method.
         swaps: Pairs of models that two methods rank in opposite order.
-        verdict: A note on insufficient data; "" if the data suffice.
     """
 
     subject: str
     scores: Mapping[str, Mapping[str, Estimate]]
     ranks: Mapping[str, Ranking]
     swaps: tuple[tuple[str, str, Swap], ...]
-    verdict: str = ""
-
-    def is_sure(self, swap: Swap) -> bool:
-        """Whether the change in order is significant."""
-        return swap.significant and not self.verdict
 
 
-def rank_in_ways(
-    subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
-) -> Rankings:
+def rank_in_ways(subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]]) -> Rankings:
     """Return rankings by several scores; `ways` states for each whether higher is better."""
     ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
     changes = [
@@ -62,7 +54,7 @@ def rank_in_ways(
         for swap in swaps(ways[one], ways[two])
     ]
     scores = {name: estimates for name, (estimates, _) in ways.items()}
-    return Rankings(subject, scores, ranks, tuple(changes), verdict)
+    return Rankings(subject, scores, ranks, tuple(changes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +63,14 @@ class Discrete:
 
     Attributes:
         models: Models that both runs have.
-        corruptions: Three rankings for each corruption that both suites have.
+        corruptions: Three rankings for each corruption that both suites have; none with
+            insufficient data.
         missing: Corruptions that the runs lack.
         coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the
             fraction of 39 bins with enough samples.
         fewest_in_covered: Minimum number of samples in a covered bin: one number, or several if the
             runs differ.
-        note: A note if the images differ; "" if they are the same.
+        note: A note on insufficient data, or on different images; "" if there is neither.
     """
 
     models: tuple[str, ...]
@@ -96,6 +89,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         return None
     models = _common([*fixed, continuous])
     where = _common_space([*fixed, continuous], space)
+    verdict = _verdict([*fixed, continuous], where)
     rankings, coverage, missing = [], {}, []
     for name in shared_corruptions():
         board = next((candidate for candidate in fixed if name in candidate.corruptions), None)
@@ -114,10 +108,8 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         # True: higher is better, also for errors, which `_of` converts to accuracy.
         known = {way: (estimates, True) for way, estimates in ways.items() if estimates}
         # A single ranking has nothing to be compared with.
-        if len(known) > 1:
-            # Insufficient data in either run makes the comparison inconclusive.
-            verdict = board.verdict(where) or continuous.verdict(where)
-            rankings.append(rank_in_ways(name, known, verdict))
+        if len(known) > 1 and not verdict:
+            rankings.append(rank_in_ways(name, known))
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
     # Runs may have been made with different minimum counts; the caption names all of them.
@@ -128,17 +120,23 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         tuple(missing),
         coverage,
         tuple(dict.fromkeys(counts)),
-        images_note([*fixed, continuous]),
+        verdict or images_note([*fixed, continuous]),
     )
 
 
 def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
-    """Return how ImageNet-C and ImageNet-NOC rank models, compared by the same metric."""
+    """Return how ImageNet-C and ImageNet-NOC rank models, compared by the same metric.
+
+    Raises:
+        UsageError: If the data are insufficient for ranks, or the runs have too little in common.
+    """
     by_suite = {board.suite: board for board in boards}
     if not by_suite.keys() >= set(TWO_BENCHMARKS):
         return []
     pair = [by_suite[suite] for suite in TWO_BENCHMARKS]
     models, where = _common(pair), _common_space(pair, space)
+    if verdict := _verdict(pair, where):
+        raise UsageError(verdict)
     # mCE on two suites is comparable only if both are relative to the same network.
     has_baseline = _family(pair[0].baseline) == _family(pair[1].baseline) != ""
     metrics = [
@@ -154,8 +152,7 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
                 board.suite: ({name: estimates[name] for name in models}, False)
                 for board, estimates in zip(pair, scores, strict=True)
             }
-            verdict = pair[0].verdict(where) or pair[1].verdict(where)
-            rankings.append(rank_in_ways(metric, ways, verdict))
+            rankings.append(rank_in_ways(metric, ways))
     return rankings
 
 
@@ -171,6 +168,14 @@ def images_note(boards: Sequence[Board]) -> str:
                 " that reason alone."
             )
     return ""
+
+
+def _verdict(boards: Sequence[Board], space: str) -> str:
+    """Return why rankings are not compared: insufficient data in one of the runs; "" if not."""
+    verdicts = (board.verdict(space) for board in boards)
+    verdict = next(filter(None, verdicts), "")
+    suites = " and ".join(board.suite for board in boards)
+    return f"Rankings by {suites} are not compared: {verdict}." if verdict else ""
 
 
 def _family(baseline: str) -> str:

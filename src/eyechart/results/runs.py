@@ -91,7 +91,8 @@ class Run:
 
     def verdict(self, space: str) -> str:
         """Return a note on insufficient data in a label space; "" if the data suffice."""
-        return next((model.spaces[space].verdict for model in self._in(space)), "")
+        verdicts = (model.spaces[space].verdict for model in self._in(space))
+        return next(filter(None, verdicts), "")
 
     def _in(self, space: str) -> list[ModelResults]:
         return [model for model in self.results.models if space in model.spaces]
@@ -183,7 +184,7 @@ class Board:
 
     def verdict(self, space: str) -> str:
         """Return a note on insufficient data in a label space; "" if the data suffice."""
-        return self.runs[0].verdict(space)
+        return next(filter(None, (run.verdict(space) for run in self.runs)), "")
 
     @cached_property
     def scores(self) -> dict[Key, Estimate]:

@@ -261,7 +261,7 @@ class Results(NamedRecords[ModelResults]):
     models: tuple[ModelResults, ...]
     """The results of each model."""
     paired: tuple[PairedComparison, ...]
-    """Differences between the curves of two models."""
+    """Differences between the curves of two models; none with insufficient data."""
     agreements: tuple[ErrorAgreement, ...] = ()
     """Error consistency between models, and with humans."""
     humans: tuple[HumanExperiment, ...] = ()
@@ -459,7 +459,9 @@ class Results(NamedRecords[ModelResults]):
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks: one row per model with its scores over all corruptions."""
-        return html_table("model", {model.name: model.scores for model in self.models}, OVERALL)
+        verdicts = filter(None, (model.primary.verdict for model in self.models))
+        rows = {model.name: model.scores for model in self.models}
+        return html_table("model", rows, OVERALL, next(verdicts, ""))
 
 
 def check_results(results: object) -> None:

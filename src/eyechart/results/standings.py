@@ -48,13 +48,15 @@ class Pair:
 class Standings(CheckedFields):
     """Models of a leaderboard, ranked by one score in one label space.
 
+    With insufficient data, models are neither ranked nor tested: they are only sorted.
+
     Attributes:
         board: The models that are ranked, evaluated on the same test.
         space: Label space of the ranking.
         by: Score by which models are ranked.
         scores: Every overall score of each model.
-        ranks: Ranks with intervals.
-        pairs: Paired tests for all pairs of models.
+        ranks: Ranks with intervals; None with insufficient data.
+        pairs: Paired tests for all pairs of models; none with insufficient data.
         verdict: A note on insufficient data; "" if the data suffice.
         homes: Label space of each score.
 
@@ -66,17 +68,18 @@ class Standings(CheckedFields):
         ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", max_images=2,
         ...     bins=4, min_per_bin=2, n_bootstrap=10,
         ... )
-        >>> results.compare()
+        >>> standings = results.compare()
+        >>> standings
         <Standings by r_p: mean_color>
-        >>> results.compare().to_arrow()["rank"].to_pylist()
-        [1.0]
+        >>> standings.verdict  # so that standings.ranks is None
+        'insufficient data (at least 40 images; have 2)'
     """
 
     board: Board
     space: str
     by: str
     scores: Mapping[str, Mapping[str, Estimate]]
-    ranks: Ranking
+    ranks: Ranking | None
     pairs: tuple[Pair, ...]
     verdict: str
     homes: Mapping[str, str]
@@ -84,7 +87,8 @@ class Standings(CheckedFields):
     @property
     def order(self) -> list[str]:
         """Models, best first."""
-        return sorted(self.board.models, key=lambda name: self.ranks.ranks[name])
+        scores, sign = self.scores[self.by], -1 if SCORES[self.by].higher_is_better else 1
+        return sorted(self.board.models, key=lambda name: sign * scores[name].value)
 
     def __repr__(self) -> str:
         return f"<Standings by {self.by}: {', '.join(self.order)}>"
@@ -95,12 +99,14 @@ class Standings(CheckedFields):
             model: {name: scores[model] for name, scores in self.scores.items()}
             for model in self.order
         }
-        return html_table("model", rows, LEADERBOARD)
+        return html_table("model", rows, LEADERBOARD, self.verdict)
 
     def rows(self) -> Iterator[dict[str, str | int | float | None]]:
         """Yield a row of leaderboard.csv for each model, best first; missing values are None."""
         for model in self.order:
-            low, high = self.ranks.intervals[model]
+            rank = low = high = None
+            if self.ranks is not None:
+                rank, (low, high) = self.ranks.ranks[model], self.ranks.intervals[model]
             row: dict[str, str | int | float | None] = {
                 "suite": self.board.suite,
                 "space": self.space,
@@ -110,7 +116,7 @@ class Standings(CheckedFields):
                 "model": model,
                 "trained_on": ", ".join(self.board.marked(model)),
                 "ranked_by": self.by,
-                "rank": self.ranks.ranks[model],
+                "rank": rank,
                 "rank_low95": low,
                 "rank_high95": high,
             }
@@ -134,8 +140,6 @@ class Standings(CheckedFields):
 
         The result is empty if there is insufficient data.
         """
-        if self.verdict:
-            return []
         # Differences are signed by score, not by quality.
         sign = 1 if SCORES[self.by].higher_is_better else -1
         behind = []
@@ -166,7 +170,8 @@ def compare(
     Returns:
         The standings: `order` (best model first), `scores`, `ranks` with intervals, `pairs` with
         differences and p-values; `to_pandas()` returns the leaderboard, and
-        `pandas.DataFrame(standings.pairs)` returns the differences.
+        `pandas.DataFrame(standings.pairs)` returns the differences. With insufficient data,
+        `verdict` says what is missing, and there are neither ranks nor pairs.
 
     Raises:
         UsageError: If the runs are from different tests or lack bootstrap replicates.
@@ -181,11 +186,9 @@ def compare(
         ...     [mean_color, corner_color], n=20, corruptions=["gaussian_blur"], labels="none",
         ...     max_images=2, bins=4, min_per_bin=2, n_bootstrap=10,
         ... )
-        >>> pair = ec.compare(results, by="r_p").pairs[0]
-        >>> pair.first, pair.second
-        ('mean_color', 'corner_color')
-        >>> pair.difference == results["mean_color"].r_p - results["corner_color"].r_p
-        True
+        >>> standings = ec.compare(results, by="r_p")
+        >>> standings.by, sorted(standings.order)
+        ('r_p', ['corner_color', 'mean_color'])
     """
     for value, name in ((by, "by"), (labels, "labels")):
         if value is not None:
@@ -241,15 +244,15 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
     chosen = next((name for name in wanted if name in scores), None)
     if chosen is None:
         raise UsageError(NOTHING.format(board.suite))
-    estimates = scores[chosen]
+    estimates, verdict = scores[chosen], board.verdict(homes[chosen])
     return Standings(
         board,
         homes[chosen],
         chosen,
         scores,
-        rank(estimates, SCORES[chosen].higher_is_better),
-        tuple(_pairs(estimates)),
-        board.verdict(homes[chosen]),
+        None if verdict else rank(estimates, SCORES[chosen].higher_is_better),
+        () if verdict else tuple(_pairs(estimates)),
+        verdict,
         homes,
     )
 

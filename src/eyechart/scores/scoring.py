@@ -32,11 +32,8 @@ NO_REFERENCE = "no human reference"
 MIN_CATEGORIES, MIN_PER_CATEGORY = 8, 5
 """Number of categories, and of images in each of them, that a claim needs."""
 
-MIN_IMAGES = f"at least {ENOUGH} images"
-"""What a claim needs at least, and all it needs with more than 16 classes, or without labels."""
-
-TOO_FEW = "insufficient data for a claim ({})"
-"""The note on insufficient data, with what a claim needs."""
+TOO_FEW = "insufficient data ({}; have {})"
+"""The note on insufficient data, with what a claim needs and what there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,11 +181,24 @@ def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
     return errors
 
 
-def missing_data(space: str, labels: NDArray[np.int64], n_classes: int = 0) -> str:
-    """Return how many images a claim needs, or "" if there are enough.
+def too_few_images(n_images: int) -> str:
+    """Return the note on insufficient data if a claim needs no labels; "" if there are enough.
+
+    Example:
+        >>> too_few_images(39)
+        'insufficient data (at least 40 images; have 39)'
+        >>> too_few_images(40)
+        ''
+    """
+    return "" if n_images >= ENOUGH else TOO_FEW.format(f"at least {ENOUGH} images", n_images)
+
+
+def insufficient_data(space: str, labels: NDArray[np.int64], n_classes: int = 0) -> str:
+    """Return the note on insufficient data for claims about labeled images; "" if there are enough.
 
     A claim needs 40 images, and 8 categories with 5 images each, or all classes of a model that has
-    fewer. With more than 16 classes, which may have few images each, 40 images are enough.
+    fewer. With more than 16 classes, which may have few images each, 40 images are enough. Below
+    this minimum, no verdict, rank, significant difference or break point is stated anywhere.
 
     Args:
         space: The label space.
@@ -196,20 +206,24 @@ def missing_data(space: str, labels: NDArray[np.int64], n_classes: int = 0) -> s
         n_classes: The number of the model's classes; 0 if unknown.
 
     Example:
-        >>> missing_data("entry16", np.arange(8).repeat(4))
-        'at least 5 images in each of 8 categories'
-        >>> missing_data("entry16", np.arange(8).repeat(5))
+        >>> insufficient_data("entry16", np.arange(3).repeat(4))
+        'insufficient data (at least 5 images in each of 8 categories; have 12 in 3)'
+        >>> insufficient_data("entry16", np.arange(8).repeat(5))
         ''
-        >>> missing_data("native", np.arange(2).repeat(10), n_classes=2)
-        'at least 40 images, and at least 5 images in each of 2 categories'
     """
     values, counts = np.unique(labels[labels != NONE], return_counts=True)
-    if space == "entry16" or len(values) <= len(CATEGORIES):
-        # 0 stands for an unknown number
-        n_needed = min(MIN_CATEGORIES, n_classes or MIN_CATEGORIES)
-        is_enough = (counts >= MIN_PER_CATEGORY).sum() >= n_needed and counts.sum() >= ENOUGH
-        needed = f"at least {MIN_PER_CATEGORY} images in each of {n_needed} categories"
-        if n_needed < MIN_CATEGORIES:
-            needed = f"{MIN_IMAGES}, and {needed}"
-        return "" if is_enough else needed
-    return "" if counts.sum() >= ENOUGH else MIN_IMAGES
+    n_images = int(counts.sum())
+    if space != "entry16" and len(values) > len(CATEGORIES):
+        return too_few_images(n_images)
+    # 0 stands for an unknown number
+    n_needed = min(MIN_CATEGORIES, n_classes or MIN_CATEGORIES)
+    n_complete = int((counts >= MIN_PER_CATEGORY).sum())
+    if n_complete >= n_needed and n_images >= ENOUGH:
+        return ""
+    needed = f"at least {MIN_PER_CATEGORY} images in each of {n_needed} categories"
+    if n_needed < MIN_CATEGORIES:
+        needed = f"at least {ENOUGH} images, and {needed}"
+    have = f"{n_images} in {len(values)}"
+    if len(values) >= n_needed:
+        have += f", {n_complete} of them with at least {MIN_PER_CATEGORY}"
+    return TOO_FEW.format(needed, have)

@@ -71,8 +71,7 @@ def caveats_of(
     firsts: dict[str, SpaceResults] = {}
     for name, space in spaces:
         if firsts.setdefault(name, space) is space and space.verdict:
-            size = f"{count_of(space.n_images, 'image')} of {count_of(space.classes, 'class')}"
-            yield f"{name}: {size}: {space.verdict}."
+            yield f"{name}: {space.verdict}."
     yield from _trained_on(models)
     yield from _same_files(task)
     yield from _without_curves(models)

@@ -5,6 +5,7 @@ Formulas are in `scores`, `curves` and `stats`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import nan
 
 import numpy as np
 
@@ -270,10 +271,22 @@ def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults
 
 
 def without_claim(score: CorruptionResults, verdict: str) -> CorruptionResults:
-    """Return the scores with each scenario replaced by `verdict`, for insufficient data."""
+    """Return the scores without any claim of a comparison with humans, for insufficient data.
+
+    `verdict`: the note on insufficient data, which replaces the scenario.
+    """
+    nothing = {
+        "scenario": verdict,
+        "needed": "",
+        "leads": (),
+        "significant": (),
+        "tested": (),
+        "p_humans": nan,
+        "p_model": nan,
+    }
     changes = {}
     for letter, results in score.properties.items():
         if results.humans is not None:
-            comparison = results.humans.model_copy(update={"scenario": verdict})
+            comparison = results.humans.model_copy(update=nothing)
             changes[PROPERTIES[letter]] = results.model_copy(update={"humans": comparison})
     return score.model_copy(update=changes)

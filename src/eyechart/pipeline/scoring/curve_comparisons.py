@@ -54,10 +54,14 @@ def _similar_pair(
 
 
 def paired_models(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:
-    """Yield how the curves of each pair of models differ, on the same samples."""
+    """Yield how the curves of each pair of models differ, on the same samples.
+
+    Label spaces with insufficient data are left out.
+    """
     for first, second in combinations(models, 2):
         for space in first.spaces:
-            if space not in second.spaces:
+            # A difference of two models is a claim, which insufficient data do not allow.
+            if space not in second.spaces or first.spaces[space].verdict:
                 continue
             for corruption, score in first.spaces[space].corruptions.items():
                 other = second.spaces[space].corruptions[corruption]

@@ -28,7 +28,7 @@ from eyechart.pipeline.scoring.corruption_scores import (
 from eyechart.pipeline.scoring.score_space import mean_scores
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import SpaceResults
-from eyechart.scores.scoring import NO_REFERENCE, TOO_FEW, Fit, estimate_mean, missing_data
+from eyechart.scores.scoring import NO_REFERENCE, Fit, estimate_mean, insufficient_data
 
 NATIVE = "native"
 OTHER_LABELS = "humans responded in the 16 categories, and the labels of this file are others"
@@ -88,8 +88,8 @@ def score_result_files(
     }
     scores = dict(zip(by_corruption, correct_for_number(list(by_corruption.values())), strict=True))
     _, first = np.unique(predictions.image, return_index=True)
-    needed = missing_data(space, predictions.label[first], 0 if space == ENTRY16 else rows.choices)
-    verdict = TOO_FEW.format(needed) if needed else ""
+    n_classes = 0 if space == ENTRY16 else rows.choices
+    verdict = insufficient_data(space, predictions.label[first], n_classes)
     if verdict:
         scores = {name: without_claim(score, verdict) for name, score in scores.items()}
     results = SpaceResults(

@@ -29,16 +29,15 @@ from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.model_results import CorruptionResults, SimilarPair, SpaceResults
 from eyechart.scores.registry import SCORES
 from eyechart.scores.scoring import (
-    MIN_IMAGES,
-    TOO_FEW,
     Fit,
     class_weights,
     estimate_mean,
     human_curve,
-    missing_data,
+    insufficient_data,
+    too_few_images,
 )
 from eyechart.stats.bootstrap import draw_ahead
-from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
+from eyechart.stats.estimate import Estimate, mean_estimate
 from eyechart.suites.suite import Entry
 
 MAX_THREADS = 6
@@ -94,18 +93,17 @@ class SpaceScorer:
         # Corrected over all corruptions, which are known only now.
         corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
         labels = clean.label[clean.label != NONE]
-        needed = MIN_IMAGES if len(clean) < ENOUGH else ""
+        verdict = too_few_images(len(clean))
         if self._has_labels:
             n_classes = 0 if self._is_in_categories else self.model.classes or 0
-            needed = missing_data(self.space.name, labels, n_classes)
-        verdict = TOO_FEW.format(needed) if needed else ""
+            verdict = insufficient_data(self.space.name, labels, n_classes)
         if verdict:
             corruptions = {
                 name: without_claim(score, verdict) for name, score in corruptions.items()
             }
         references = self._humans[0]
         similar: Iterator[SimilarPair] = iter(())
-        if references is not None:
+        if references is not None and not verdict:
             # Computed on threads, while the results by class are computed here.
             similar = similar_corruptions(scores, references.similar, n_threads())
         by_classes = tuple(by_class.results())

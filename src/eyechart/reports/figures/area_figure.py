@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from eyechart.labels.space_names import ENTRY16
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import (
     VISUAL_CHANGE,
@@ -35,7 +36,8 @@ def plan_areas(report: Report) -> Planned:
         for model in part.models:
             series = area_panels_of(part, model)
             if not series:
-                yield f"No areas for {suite_title(part.suite)}: there is no human reference."
+                reason = part.standings.board.verdict(ENTRY16) or "there is no human reference"
+                yield f"No areas for {suite_title(part.suite)}: {reason}."
                 continue
             words = ("areas", *suite_words(report, part), model.short)
             caption = (

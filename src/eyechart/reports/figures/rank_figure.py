@@ -36,6 +36,8 @@ def plan_ranks(report: Report) -> Planned:
     if report.discrete is None:
         usual = "No ranks: they need runs of imagenet-c and vcr with the same models."
         yield from report.notes or (usual,)
+    elif not report.discrete.corruptions and report.discrete.note:
+        yield report.discrete.note
     for panel in rank_panels(report):
         yield Drawing(
             ("ranks", panel.corruption),

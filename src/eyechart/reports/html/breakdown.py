@@ -33,12 +33,17 @@ COLUMNS = (
 
 
 def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield a table of classes for each model and label space with results by class."""
+    """Yield a table of classes for each model and label space with results by class.
+
+    Insufficient data do not show which classes are the hardest.
+    """
     most = MOST if len(part.models) <= MANY else FEWER
     for space in reversed(part.spaces):
         for model in part.models:
             scores = model.space(space)
-            if scores is not None and any(row.n_images >= ENOUGH for row in scores.by_class):
+            if scores is None or scores.verdict:
+                continue
+            if any(row.n_images >= ENOUGH for row in scores.by_class):
                 title = f"{model.short}, {space_title(space)}"
                 table = _table(numbers_of(report, model), model, space, scores.by_class, most)
                 name = f"classes-{index}-{space}-{model.run}-{model.index}"

@@ -34,7 +34,10 @@ from eyechart.stats.p_values import SIGNIFICANT
 
 
 def pair_table(part: Part, index: int) -> Table | None:
-    """Return the paired tests of all pairs of models, or None if there is only one model."""
+    """Return the paired tests of all pairs of models.
+
+    The result is None if there is only one model, or insufficient data for a test.
+    """
     standings = part.standings
     if not standings.pairs:
         return None
@@ -42,8 +45,7 @@ def pair_table(part: Part, index: int) -> Table | None:
     style = style_of(score)
     rows = []
     for pair in standings.pairs:
-        # With insufficient data no model is called ahead, regardless of the p-value.
-        text = "no claim" if standings.verdict else "yes" if pair.corrected < SIGNIFICANT else "no"
+        text = "yes" if pair.corrected < SIGNIFICANT else "no"
         ends = (compared(style, end) for end in pair.interval)
         names = (part.short_names[pair.first], part.short_names[pair.second])
         chances = (compared(chance, pair.p_value), compared(chance, pair.corrected))
@@ -57,7 +59,7 @@ def pair_table(part: Part, index: int) -> Table | None:
         *text_columns("Different?"),
     )
     caption = f"Paired tests by {score.symbol}, {suite_title(part.suite)}"
-    return Table(f"pairs-{index}", caption, columns, tuple(rows), True, standings.verdict)
+    return Table(f"pairs-{index}", caption, columns, tuple(rows), True)
 
 
 def agreement_table(report: Report, part: Part, index: int) -> Table | None:

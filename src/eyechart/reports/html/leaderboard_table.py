@@ -35,7 +35,7 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
     """
     main, standings = main_score(part), part.standings
     # Ranks in another label space would contradict the scores next to them.
-    is_ranked = len(part.models) > 1 and main.space == standings.space
+    is_ranked = _is_ranked(part) and main.space == standings.space
     # Without duplicates: the main score may be one of the others.
     names = dict.fromkeys(("clean_accuracy", main.overall.name, "hmri_a"))
     scores = [SCORES[name] for name in names if any(_has(own, main, name) for own in part.models)]
@@ -67,10 +67,10 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
 def leaderboard(report: Report, part: Part, index: int) -> Table:
     """Return all scores of a test's models: one row per model, best first.
 
-    A single model is neither ranked nor tested.
+    A single model is neither ranked nor tested, nor are models on insufficient data.
     """
     standings = part.standings
-    is_ranked = len(part.models) > 1
+    is_ranked = _is_ranked(part)
     scores = [score for score in LEADERBOARD if score.name in standings.scores]
     has_categories = any(model.category for model in part.models)
     columns = (
@@ -95,12 +95,16 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     by = f"Models ranked by {SCORES[standings.by].symbol}" if is_ranked else "All scores"
     caption = Markup("{} in {}").format(by, space_caption(report, part, standings.space))
     note = mark_note(model.results for model in part.models)
-    if standings.verdict and is_ranked:
-        verdict = f"{standings.verdict.capitalize()}: no claim is made that a model is ahead."
-        note = f"{verdict} {note}".strip()
+    is_sortable = len(rows) > 1
+    if standings.verdict and is_sortable:
+        note = f"{standings.verdict.capitalize()}: models are not ranked. {note}".strip()
     return Table(
-        f"leaderboard-{index}", caption, columns, tuple(rows), is_ranked, note, kind="stacked"
+        f"leaderboard-{index}", caption, columns, tuple(rows), is_sortable, note, kind="stacked"
     )
+
+
+def _is_ranked(part: Part) -> bool:
+    return len(part.models) > 1 and part.standings.ranks is not None
 
 
 def model_label(model: ModelEntry) -> Markup:
@@ -153,6 +157,7 @@ def _worst_cell(report: Report, main: MainScore, model: ModelEntry) -> CellConte
 
 def _rank(part: Part, model: ModelEntry) -> Estimated:
     ranks = part.standings.ranks
+    assert ranks is not None
     return _compared_estimate(count, ranks.ranks[model.name], *ranks.intervals[model.name])
 
 

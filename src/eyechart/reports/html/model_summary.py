@@ -22,7 +22,7 @@ from eyechart.reports.html.verdict_basis import NO_CLAIM, NO_HUMANS, Basis, basi
 from eyechart.reports.series.break_points import break_points, first_break
 from eyechart.reports.series.main_score import MainScore, main_score
 from eyechart.reports.series.overall_scores import is_mean_marked
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Part, Report, lacks_data
 from eyechart.reports.words import corruption_words, short_names
 from eyechart.scores.registry import BASELINE, PROPERTIES, RANKED_ELSEWHERE, SCORES, Score, find
 
@@ -56,6 +56,8 @@ def summarize(report: Report, part: Part, model: ModelEntry) -> ModelSummary:
     main, numbers = main_score(part), numbers_of(report, model)
     basis = basis_of(report, part, model)
     tone, badge = NO_HUMANS if basis is None else basis.tone
+    if lacks_data([model], main.space):
+        tone, badge = NO_CLAIM
     name, breaks = _breaks(main, model, numbers)
     text = _accuracy(report, main, model, numbers) + _worst(main, model, numbers, name)
     if breaks:
@@ -159,11 +161,9 @@ def _before(score: Score) -> str:
 
 def _humans(main: MainScore, model: ModelEntry, numbers: Numbers, basis: Basis | None) -> Markup:
     """Return who is ahead, or why this cannot be decided."""
+    if lacks_data([model], main.space):
+        return Markup("Insufficient data: {}.").format(too_few(model, main.space, numbers))
     if basis is None:
-        scores = model.space(main.space)
-        if scores is not None and scores.verdict:
-            few = too_few(model, main.space, numbers)
-            return Markup("Insufficient data for a claim: {}.").format(few)
         asked = main.part.runs[0].config.human_names
         why = "no comparison was requested"
         if asked:

@@ -29,7 +29,7 @@ from eyechart.reports.html.verdict_basis import (
     basis_of,
     n_ahead,
 )
-from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
+from eyechart.reports.series.report import ModelEntry, Part, Report, Steps, lacks_data
 from eyechart.reports.words import corruption_words, listed, short_names
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.scores.registry import PROPERTIES, SCORES
@@ -81,7 +81,8 @@ def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
     numbers = numbers_of(report, model)
     basis = basis_of(report, part, model)
     if basis is None:
-        return Verdict(model, *NO_HUMANS, _without_humans(part, model, numbers))
+        tone = NO_CLAIM if lacks_data([model], part.standings.space) else NO_HUMANS
+        return Verdict(model, *tone, _without_humans(part, model, numbers))
     means, compared = (numbers, model.path(basis.space), basis.letter), basis.compared
     if basis.tone == NO_HUMANS:
         return Verdict(model, *NO_HUMANS, NO_AREA)
@@ -97,7 +98,7 @@ def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
     """
     scores = model.results.spaces[space]
     text = images_behind(numbers, model, space)
-    needed = scores.verdict.partition("(")[2].partition(")")[0]
+    needed = scores.verdict.partition("(")[2].partition(";")[0]
     return text + (Markup("; {} are needed").format(needed) if needed else Markup(""))
 
 
@@ -335,11 +336,10 @@ def _without_humans(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
     scores = model.space(space)
     if scores is None:
         return Markup("has no scores in the label space of this test.")
-    text = Markup("")
     if scores.verdict:
-        text = Markup("cannot be judged: the data are insufficient ({}). On these data, it ")
-        text = text.format(too_few(model, space, numbers))
-    return text + _claim(part, model, numbers) + _hardest(model, numbers, space) + "."
+        text = Markup("cannot be judged: the data are insufficient ({}). On these data, it {}.")
+        return text.format(too_few(model, space, numbers), _claim(part, model, numbers))
+    return _claim(part, model, numbers) + _hardest(model, numbers, space) + "."
 
 
 def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:

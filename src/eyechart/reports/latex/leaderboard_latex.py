@@ -35,12 +35,15 @@ def _board(standings: Standings) -> str:
     rows = []
     for model, short in zip(standings.order, short_names(standings.order), strict=True):
         mark = r"$^\dagger$" if standings.board.marked(model) else ""
-        ranks = rank_text(standings.ranks.intervals[model])
         scores = [bracketed(standings.scores[score.name][model], score) for score in columns]
-        rows.append([tex(short) + mark, *map(_number, (ranks, *scores))])
-    head = table_line(["Model", r"Rank (95\,\%)", *map(_title, columns)])
+        if standings.ranks is not None:
+            scores.insert(0, rank_text(standings.ranks.intervals[model]))
+        rows.append([tex(short) + mark, *map(_number, scores)])
+    heads = [*([] if standings.ranks is None else [r"Rank (95\,\%)"]), *map(_title, columns)]
     caption = f"{board_title(standings)}; 95 % confidence intervals in parentheses. "
-    return _table(caption + standings.verdict, "lr" + "r" * len(columns), [head], rows)
+    columns_of = "l" + "r" * len(heads)
+    head = table_line(["Model", *heads])
+    return _table(caption + standings.verdict.capitalize(), columns_of, [head], rows)
 
 
 def _both_benchmarks(benchmarks: Sequence[Rankings]) -> str:
@@ -64,7 +67,7 @@ def _both_benchmarks(benchmarks: Sequence[Rankings]) -> str:
         ]
         for model, short in zip(models, short_names(models), strict=True)
     ]
-    caption = f"The same models on {' and '.join(suites)}. {benchmarks[0].verdict}"
+    caption = f"The same models on {' and '.join(suites)}."
     return _table(caption, "l" + "r" * len(suites) * len(scores), heads, rows)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.curves import Range, curve_panel
 from eyechart.reports.series.palette import AREAS
-from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
+from eyechart.reports.series.report import ModelEntry, OfCorruption, Part, lacks_data
 from eyechart.reports.words import listed, places
 from eyechart.results.curve_results import HumanComparison
 from eyechart.scores.curve_significance import Lead
@@ -69,7 +69,12 @@ def _ranges(leads: Iterable[Lead], side: str) -> list[Range]:
 
 
 def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[AreaPanel]:
-    """Return a panel for each model that is compared with humans under a corruption."""
+    """Return a panel for each model that is compared with humans under a corruption.
+
+    There is none with insufficient data, which do not show who is ahead.
+    """
+    if lacks_data(part.models, space):
+        return []
     return [
         AreaPanel(curve.model, space, corruption, letter, curve.score.humans, (*curve.at, "humans"))
         for curve in curve_panel(part.models, space, corruption, letter).curves

@@ -21,8 +21,13 @@ def break_sentences(results: Results) -> Iterator[str]:
 
 
 def break_points(space: SpaceResults) -> dict[str, BreakPoint]:
-    """Return break points by corruption: of accuracy, or of consistency if there are no labels."""
-    points = {}
+    """Return break points by corruption: of accuracy, or of consistency if there are no labels.
+
+    The result is empty with insufficient data, which do not show where a model breaks.
+    """
+    points: dict[str, BreakPoint] = {}
+    if space.verdict:
+        return points
     for name, scores in space.corruptions.items():
         results = scores.accuracy or scores.consistency
         if results is not None and results.break_point is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from eyechart.reports.number_text import delta_v_text
-from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
+from eyechart.reports.series.report import ModelEntry, OfCorruption, Part, lacks_data
 from eyechart.reports.words import (
     corruption_words,
     listed,
@@ -99,8 +99,15 @@ class CurvePanel(OfCorruption):
         return SCORES[f"r_{self.letter}"].text(area)
 
     def in_words(self) -> str:
-        """Return a description of the panel: the best model, crossings, and missing curves."""
-        sentences = (_order(self), _crossing(self), _humans(self), _missing(self))
+        """Return a description of the panel: the best model, crossings, and missing curves.
+
+        With insufficient data, areas are listed and models are not compared.
+        """
+        models = [curve.model for curve in self.curves]
+        order = [_order(self), _crossing(self)]
+        if lacks_data(models, self.space):
+            order = [_areas(self)]
+        sentences = (*order, _humans(self), _missing(self))
         return (
             f"{PROPERTY_TITLES[self.letter].capitalize()} over visual change Δv under"
             f" {corruption_words(self.corruption)}, among {space_title(self.space)}:"
@@ -237,6 +244,15 @@ def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
         for (at, gap), (to, later) in pairwise(apart)
         if gap * later < 0
     ]
+
+
+def _areas(panel: CurvePanel) -> str:
+    areas = [
+        f"{panel.area_text(curve.area)} for {curve.model.short}"
+        for curve in panel.curves
+        if curve.area is not None
+    ]
+    return f"the area under the curve is {listed(areas)}" if areas else ""
 
 
 def _order(panel: CurvePanel) -> str:

@@ -6,9 +6,10 @@ This module provides numbers with their locations in results; renderers draw the
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eyechart.labels.space_names import ENTRY16
 from eyechart.reports.number_text import estimate_text
-from eyechart.reports.series.report import ModelEntry, Part
-from eyechart.reports.words import corruption_title, corruption_words
+from eyechart.reports.series.report import ModelEntry, Part, lacks_data
+from eyechart.reports.words import corruption_title, corruption_words, listed
 from eyechart.scores.registry import PROPERTIES, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
 
@@ -62,16 +63,20 @@ class HumanIndex:
         return f"{title}: {PROPERTIES[self.letter]} compared with humans"
 
     def in_words(self) -> str:
-        """Return which models are nearest to and farthest from humans, and which are ahead."""
+        """Return which models are nearest to and farthest from humans, and which are ahead.
+
+        With insufficient data, scores are listed and models are not compared.
+        """
         where = "averaged over corruptions"
         if self.corruption:
             where = f"under {corruption_words(self.corruption)}"
         first, last = self.hmri[0], self.hmri[-1]
-        if len(self.hmri) == 1:
-            return (
-                f"Compared with humans, {where}: {first.model.short} has HMRI {first.text} and"
-                f" MRSI {self.mrsi[0].text} for {PROPERTIES[self.letter]}."
-            )
+        if len(self.hmri) == 1 or lacks_data(self.models, ENTRY16):
+            scores = [
+                f"{hmri.model.short} has HMRI {hmri.text} and MRSI {mrsi.text}"
+                for hmri, mrsi in zip(self.hmri, self.mrsi, strict=True)
+            ]
+            return f"Compared with humans, {where}: {listed(scores)} for {PROPERTIES[self.letter]}."
         text = f"{first.model.short} comes closest to human {PROPERTIES[self.letter]}, HMRI"
         text += f" {first.text}; {last.model.short} is farthest, {last.text}"
         ahead = max(self.mrsi, key=lambda bar: bar.value or 0.0)

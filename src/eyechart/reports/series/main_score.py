@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from eyechart.core.phrases import plural
 from eyechart.labels.space_names import ENTRY16
 from eyechart.reports.number_text import with_unit
-from eyechart.reports.series.report import ModelEntry, Part, Steps
-from eyechart.reports.words import corruption_title, corruption_words, listed, space_title
+from eyechart.reports.series.report import ModelEntry, Part, Steps, lacks_data
+from eyechart.reports.words import (
+    corruption_title,
+    corruption_words,
+    listed,
+    plural,
+    space_title,
+)
 from eyechart.scores.registry import DECLARED, RANKED_ELSEWHERE, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
 
@@ -73,16 +80,29 @@ class MainScore:
         return collected
 
     def worst(self, model: ModelEntry) -> CorruptionScore | None:
-        """Return a model's worst corruption; None if fewer than two corruptions have a score."""
+        """Return a model's worst corruption; None if fewer than two corruptions have a score.
+
+        Insufficient data do not show which one is the worst.
+        """
         scores = self.of(model)
-        if len(scores) < 2:
+        if len(scores) < 2 or self.lacks_data:
             return None
         return min(scores, key=lambda score: self._sign * score.number.value)
 
     @property
     def corruptions(self) -> list[str]:
-        """The corruptions that have a score, worst first by the mean over models."""
+        """The corruptions that have a score, worst first by the mean over models.
+
+        With insufficient data, they are in the suite's order.
+        """
+        if self.lacks_data:
+            return [name for name in self.part.corruptions if name in self._values]
         return sorted(self._values, key=lambda name: self._sign * fmean(self._values[name]))
+
+    @property
+    def lacks_data(self) -> bool:
+        """Whether the data are insufficient for a claim."""
+        return lacks_data(self.part.models, self.space)
 
     @property
     def models(self) -> list[ModelEntry]:
@@ -110,7 +130,8 @@ class MainScore:
         """Title of the chart."""
         assert self.score is not None
         scores = "Rₐ" if self.score.name == "r_a" else self.score.symbol
-        return f"{scores} by corruption, worst first ({space_title(self.space)})"
+        order = "" if self.lacks_data else ", worst first"
+        return f"{scores} by corruption{order} ({space_title(self.space)})"
 
     @property
     def axis_title(self) -> str:
@@ -119,12 +140,24 @@ class MainScore:
         return self.score.axis or self.score.symbol
 
     def in_words(self) -> str:
-        """Return the worst corruption of each model, and where the human area is larger."""
+        """Return the worst corruption of each model, and where the human area is larger.
+
+        With insufficient data, the range of each model's scores is returned instead.
+        """
         sentences = []
         for model in self.models:
+            if self.lacks_data:
+                ordered = sorted(self.of(model), key=lambda score: score.number.value)
+                ends = dict.fromkeys((ordered[0].text, ordered[-1].text))
+                sentences.append(f"{model.short} {' to '.join(ends)}")
+                continue
             worst = self.worst(model) or self.of(model)[0]
             sentences.append(f"{model.short} {worst.text} ({corruption_words(worst.corruption)})")
-        text = f"{self.axis_title}; worst of {len(self.corruptions)}: {listed(sentences)}"
+        count = len(self.corruptions)
+        selection = f"; worst of {count}"
+        if self.lacks_data:
+            selection = f" under {count} {plural(count, 'corruption')}"
+        text = f"{self.axis_title}{selection}: {listed(sentences)}"
         if self.humans:
             areas = [
                 f"{corruption_title(area.corruption)} {SCORES['r_a'].text(area.value)}"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eyechart.reports.number_text import percent_text, with_unit
-from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
+from eyechart.reports.series.report import ModelEntry, OfCorruption, Part, lacks_data
 from eyechart.reports.words import (
     corruption_words,
     groups_of,
+    listed,
     space_title,
     title_below,
 )
@@ -133,14 +134,19 @@ def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanError
 
 
 def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> str:
-    """Return a sentence that names the models with the lowest mean errors and clean error."""
+    """Return a sentence that names the models with the lowest mean errors and clean error.
+
+    With insufficient data, the errors of all models are listed.
+    """
     points = next(iter(panels.values()))
-    if len(points) == 1:
-        means = [f"{MEANS[name]} {own[0].text}" for name, own in panels.items()]
+    space = points[0].row.space
+    if len(points) == 1 or lacks_data((point.model for point in points), space):
+        errors = [
+            f"{name} has {', '.join(texts)}" for name, texts in _errors_by_model(panels).items()
+        ]
         return (
             f"Errors relative to {part.standings.board.baseline} against errors on clean"
-            f" images, among {space_title(points[0].row.space)}: {points[0].model.short} has"
-            f" {', '.join(means)} and an error of {points[0].clean_text} on clean images."
+            f" images, among {space_title(space)}: {'; '.join(errors)}."
         )
     lowest = []
     for name, points in panels.items():
@@ -150,10 +156,20 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
     clean = min(points, key=lambda point: point.clean_error)
     return (
         f"Errors relative to {part.standings.board.baseline} against errors on clean"
-        f" images, among {space_title(points[0].row.space)}; lower is better:"
+        f" images, among {space_title(space)}; lower is better:"
         f" {', '.join(lowest)}; {clean.model.short} has the lowest error on clean images,"
         f" {clean.clean_text}."
     )
+
+
+def _errors_by_model(panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> dict[str, list[str]]:
+    """Return the mean errors and the clean error of each model as text."""
+    by_model: dict[str, list[str]] = {}
+    for name, points in panels.items():
+        for point in points:
+            by_model.setdefault(point.model.short, []).append(f"{MEANS[name]} {point.text}")
+    clean = {point.model.short: point.clean_text for points in panels.values() for point in points}
+    return {name: [*means, f"clean error {clean[name]}"] for name, means in by_model.items()}
 
 
 # CE of each corruption
@@ -215,7 +231,9 @@ class SeverityPanel(OfCorruption):
         ]
         (lowest, best, few), (highest, worst, many) = min(known), max(known)
         text = f"{best} has the lowest error ({few}) and {worst} the highest ({many})"
-        if lowest == highest:
+        if lacks_data((line.model for line in self.lines), self.space):
+            text = f"the error is {listed([f'{error} for {name}' for _, name, error in known])}"
+        elif lowest == highest:
             text = f"{'all have' if len(known) > 1 else f'{best} has'} {few}"
         return (
             f"Error rate at each severity of {corruption_words(self.corruption)}, among"

@@ -92,7 +92,7 @@ def swap_sentences(
     """
     for comparison in rankings:
         for one, two, swap in comparison.swaps:
-            if comparison.is_sure(swap):
+            if swap.significant:
                 yield (
                     f"{title(comparison.subject)}: {way_title(one)} ranks {short[swap.first]} "
                     f"before {short[swap.second]}, {way_title(two)} the other way around."
@@ -115,7 +115,7 @@ def rank_panel(report: Report, rankings: Rankings) -> RankPanel:
     """Return a panel with the models of a report, ranked as in a comparison."""
     first = next(iter(rankings.ranks.values())).ranks
     models = {model.name: model for model in report.models}
-    pairs = [(rankings.is_sure(swap), {swap.first, swap.second}) for *_, swap in rankings.swaps]
+    pairs = [(swap.significant, {swap.first, swap.second}) for *_, swap in rankings.swaps]
     changed = frozenset(name for is_sure, pair in pairs if is_sure for name in pair)
     moved = frozenset(name for _, pair in pairs for name in pair)
     order = tuple(models[name] for name in sorted(first, key=lambda name: first[name]))

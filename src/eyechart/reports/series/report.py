@@ -1,6 +1,6 @@
 """The subject of a report: finished runs, their models in order, and each model's color."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,6 +125,12 @@ class Report:
         return tuple(collected.values())
 
 
+def lacks_data(models: Iterable[ModelEntry], space: str) -> bool:
+    """Return whether the data of any model are insufficient for a claim in a label space."""
+    spaces = (model.space(space) for model in models)
+    return any(scores is not None and bool(scores.verdict) for scores in spaces)
+
+
 def models_of(results: Results) -> tuple[ModelEntry, ...]:
     """Return the models of one run in their order, each with its color."""
     names = [model.name for model in results.models]
@@ -179,7 +185,8 @@ def make_report(
     }
     notes: list[str] = []
     parts = tuple(_part(board, runs, looks, categories or {}) for board in boards)
-    discrete, benchmarks = None, []
+    discrete: Discrete | None = None
+    benchmarks: list[Rankings] = []
     try:
         # Boards that cannot be compared are still shown, each alone, with a note.
         discrete = fixed_against_continuous(boards)

@@ -34,12 +34,12 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
         ]
         columns = dict(_columns(report, models))
         # A rank belongs to the label space it was computed in.
-        ranked = space == standings.space
+        ranks = standings.ranks if space == standings.space else None
         rows = [
             [
-                str(index),
+                *([] if standings.verdict else [str(index)]),
                 escape(model.short),
-                *([rank_text(standings.ranks.intervals[model.name])] if ranked else []),
+                *([] if ranks is None else [rank_text(ranks.intervals[model.name])]),
                 *(
                     bracketed(overall_scores(scores)[name], SCORES[name])
                     + _mark(is_mean_marked(report.runs[model.run], model.results, space, name))
@@ -50,8 +50,13 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
         ]
         yield f"### {heading(part, space)}"
         yield order
-        head = ["#", "model", *(["rank, 95 %"] if ranked else []), *columns.values()]
-        yield table(head, rows, left=2)
+        head = [
+            *([] if standings.verdict else ["#"]),
+            "model",
+            *([] if ranks is None else ["rank, 95 %"]),
+            *columns.values(),
+        ]
+        yield table(head, rows, left=1 if standings.verdict else 2)
         if note := mark_note(model.results for model, _ in models):
             yield note
 

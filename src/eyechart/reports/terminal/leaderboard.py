@@ -23,6 +23,10 @@ from eyechart.suites.suite import split_variant
 if TYPE_CHECKING:
     from rich.table import Table
 
+PAIR_COLUMNS = ("suite", "space", "score", "first", "second", "difference", "p_value", "corrected",
+                "low95", "high95")  # fmt: skip
+"""Columns of pairs.csv, which has no rows with insufficient data."""
+
 Line = dict[str, object]
 """A row of a CSV file, or an object of a JSON file."""
 
@@ -31,7 +35,8 @@ def board_title(standings: Standings) -> str:
     """Return the title of a leaderboard in one line."""
     board = standings.board
     text = f"{board.suite}, {short_space(standings.space)}, {board.n_images(standings.space)}"
-    text += f" images, by {SCORES[standings.by].title}"
+    text += f" images, {'by' if standings.ranks else 'not ranked, sorted by'}"
+    text += f" {SCORES[standings.by].title}"
     return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
 
@@ -45,7 +50,7 @@ def board_columns(standings: Standings) -> list[Score]:
 
 
 def board_tables(standings: Standings, width: int, markdown: bool = False) -> Iterator["Table"]:
-    """Yield the models, best first, with intervals and significant leads."""
+    """Yield the models, best first, with intervals; if they are ranked, with significant leads."""
     from rich.markup import escape
 
     columns = board_columns(standings)
@@ -55,9 +60,16 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
         behind = ", ".join(positions[name] for name in standings.worse_than(model)) or MISSING
         cells = [bracketed(standings.scores[score.name][model], score) for score in columns]
         mark = f" {MARK}" if standings.board.marked(model) else ""
+        name = escape(short) + mark
+        if standings.ranks is None:
+            rows.append((name, *cells))
+            continue
         ranks = rank_text(standings.ranks.intervals[model])
-        rows.append((positions[model], escape(short) + mark, ranks, behind, *cells))
-    head = ("#", "model", "rank 95 %", "ahead of #", *(score.title for score in columns))
+        rows.append((positions[model], name, ranks, behind, *cells))
+    titles = [score.title for score in columns]
+    if standings.ranks is None:
+        return stacked(("model", *titles), rows, width=width, markdown=markdown)
+    head = ("#", "model", "rank 95 %", "ahead of #", *titles)
     return stacked(head, rows, width=width, kept=2, left=(1,), markdown=markdown)
 
 
@@ -119,7 +131,7 @@ def comparison_texts(
     """Return leaderboard.csv, pairs.csv and, if rankings were compared, rankings.json."""
     texts = {
         "leaderboard.csv": csv_text(_leaders(boards)),
-        "pairs.csv": csv_text(_pairs(boards)),
+        "pairs.csv": csv_text(_pairs(boards), PAIR_COLUMNS),
     }
     if discrete is not None or benchmarks:
         content = {
@@ -150,7 +162,7 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[Line]:
             values = {name: value for name, value in asdict(pair).items() if name != "interval"}
             yield {
                 "suite": standings.board.suite, "space": standings.space, "score": standings.by,
-                **values, "low95": low, "high95": high, "note": standings.verdict,
+                **values, "low95": low, "high95": high,
             }  # fmt: skip
 
 
@@ -179,7 +191,7 @@ def _plain(rankings: Rankings) -> Line:
             {
                 "ways": [one, two],
                 "models": [swap.first, swap.second],
-                "significant": rankings.is_sure(swap),
+                "significant": swap.significant,
             }
             for one, two, swap in rankings.swaps
         ],

@@ -6,6 +6,7 @@ Each retraining writes retraining.csv; several such files can be combined into o
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,13 +80,20 @@ def write_changes(retrained: "Retrained", path: Path) -> Path:
 
 def _line(retrained: "Retrained", change: "ScoreChange") -> dict[str, object]:
     before, after = retrained.evaluation.models
+    verdict = before.spaces[change.space].verdict
     numbers = {}
     for when, estimate in (("before", change.before), ("after", change.after)):
         numbers[f"{when}_value"] = estimate.value
         numbers[f"{when}_low95"], numbers[f"{when}_high95"] = estimate.interval95
     numbers["difference"] = change.difference.difference
     numbers["low95"], numbers["high95"] = change.difference.interval
-    numbers |= {"p_value": change.difference.p_value, "p_corrected": change.corrected}
+    tests: dict[str, object] = {"p_value": None, "p_corrected": None, "intervals_overlap": None}
+    if not verdict:
+        tests = {
+            "p_value": round(change.difference.p_value, 6),
+            "p_corrected": round(change.corrected, 6),
+            "intervals_overlap": "no" if change.is_apart else "yes",
+        }
     return {
         "before": before.name,
         "after": after.name,
@@ -94,8 +102,8 @@ def _line(retrained: "Retrained", change: "ScoreChange") -> dict[str, object]:
         "trained_on": "yes" if change.corruption in after.marked else "no",
         "score": change.score,
         **{name: round(number, 6) for name, number in numbers.items()},
-        "intervals_overlap": "no" if change.is_apart else "yes",
-        "note": before.spaces[change.space].verdict,
+        **tests,
+        "note": verdict,
     }
 
 
@@ -164,14 +172,12 @@ def _lines(path: Path) -> list[dict[str, str]]:
 def _score(line: dict[str, str], path: Path) -> BeforeAfter:
     try:
         before, after = float(line["before_value"]), float(line["after_value"])
-        p_value, difference = float(line["p_corrected"]), float(line["difference"])
+        # Without a p-value, the data are insufficient for a claim.
+        p_value, difference = float(line["p_corrected"] or nan), float(line["difference"])
     except (KeyError, TypeError, ValueError):
         raise UsageError(f"{path} must be a table that eyechart train retrain wrote.") from None
-    # The curve scores that are shown are all better if higher. A note means insufficient data, for
-    # which no claim is made.
-    return BeforeAfter(
-        before, after, p_value < SIGNIFICANT and difference > 0 and not line.get("note")
-    )
+    # The curve scores that are shown are all better if higher.
+    return BeforeAfter(before, after, p_value < SIGNIFICANT and difference > 0)
 
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
