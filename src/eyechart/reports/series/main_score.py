@@ -17,7 +17,6 @@ from eyechart.reports.words import (
     corruption_title,
     corruption_words,
     listed,
-    plural,
     space_title,
 )
 from eyechart.scores.registry import DECLARED, RANKED_ELSEWHERE, SCORES, Score, find
