@@ -323,6 +323,27 @@ def test_predictions_that_are_gone_are_one_sentence(results, tmp_path):
         results.predictions("entry61")
 
 
+def test_a_folder_of_evaluate_is_loaded_as_it_was_returned(tmp_path):
+    few = {"max_images": 2, "n": 12, "corruptions": ["frost"], "labels": "none", "bins": 4,
+           "min_per_bin": 2, "n_bootstrap": 10}  # fmt: skip
+
+    def mean_color(images):
+        return images.mean(dim=(2, 3))
+
+    results = ec.evaluate(mean_color, out=tmp_path / "run", **few)
+    loaded = ec.load(tmp_path / "run")
+    assert loaded == results and loaded.examples
+    score, again = (own["mean_color"]["frost"].r_p for own in (results, loaded))
+    assert len(again.replicates) == 10 and np.array_equal(score.replicates, again.replicates)
+    assert loaded.predictions().equals(results.predictions())
+    assert ec.compare(tmp_path / "run").order == ["mean_color"]
+    assert loaded.report(tmp_path / "report.html").is_file()
+    # results that do not reach a limit were computed all the same
+    with pytest.raises(ec.CheckFailed) as failure:
+        ec.evaluate(mean_color, out=tmp_path / "failed", fail_under=["r_p=1"], **few)
+    assert ec.load(tmp_path / "failed") == failure.value.results
+
+
 def test_results_without_a_folder_keep_their_predictions_as_long_as_they_exist():
     few = {"max_images": 2, "bins": 4, "min_per_bin": 2, "n_bootstrap": 10}
     results = ec.evaluate(

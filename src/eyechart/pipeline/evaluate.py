@@ -56,6 +56,7 @@ from eyechart.pipeline.shard_folder import (
 from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
+from eyechart.results.writing import write_results
 from eyechart.suites.assets import left_out_notes
 from eyechart.suites.presets import TESTS, preset_line
 from eyechart.testsets.testset import read_testset
@@ -105,6 +106,8 @@ def evaluate(settings: EvaluateSettings) -> Results:
 
     Every argument is also an option of `eyechart evaluate` with the same default, except `out`.
 
+    With `out`, the folder has the files of the command too, and `ec.load` reads them.
+
     Returns:
         Scores with intervals by model and corruption.
 
@@ -141,6 +144,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
     else:
         with output_folder(settings.out) as out:
             finished = run_evaluation(replace(settings, out=out.path))
+            write_results(finished.results, out.path)
         if out.temporary is not None:
             # Results of a folder at a URL refer to its local copy.
             finished = replace(finished, results=finished.results.with_temporary(out.temporary))
