@@ -154,7 +154,7 @@ def _unobserved(coverage: Mapping[str, CorruptionCoverage]) -> Iterator[str]:
 
 
 def _below(value: float, limit: float) -> str:
-    """Return a value below a limit with at least two decimals, and so many that it reads so."""
+    """Return a value below a limit with two decimals, or with all if two would show the limit."""
     text = f"{value:.2f}"
     return text if float(text) < limit else digits(value)
 
