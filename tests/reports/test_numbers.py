@@ -123,7 +123,7 @@ PLAIN = {
     r"; at least (40|5) images.*? are needed": "what a claim needs",
     r"\brun \d+\b|^Run \d+:": "which run of the page",
     r"And [\d,]+ more in results": "counted, checked below",
-    r"[\d,]+ more classes have fewer than 3": "counted, checked below",
+    r"[\d,]+ more class(es have| has) fewer than 3": "counted, checked below",
     r"SHA-256": "a name",
 }
 """Numbers in sentences: no result has a say in them, or they count what is listed."""
