@@ -216,9 +216,10 @@ def test_stated_watts_and_the_intensity_of_the_electricity_are_in_line_and_resul
     assert f"{energy['kwh']:.3g} kWh" in again.out and "at 25 g/kWh" in again.out
 
 
-def test_two_models_are_paired(finished):
-    out, _ = finished
-    found = results(out)["paired"]
+def test_two_models_are_paired(evaluate, enough, tmp_path):
+    done = evaluate(*TWO, images=enough, model=(MODEL, "small_models:four_classes"))
+    assert done.status == 0, done.err
+    found = results(tmp_path / "out")["paired"]
     assert {(each["corruption"], each["property"]) for each in found} == {
         (f"vcr/{name}", letter) for name in ("gaussian_noise", "color_jitter") for letter in "ap"
     }

@@ -110,6 +110,21 @@ def test_a_network_gets_better_under_the_corruption_that_it_is_retrained_on(retr
     assert float(clean["after_value"]) > 0.9 and clean["trained_on"] == "no"
 
 
+def test_few_images_are_tested_with_no_claim(home, run, tmp_path):
+    save_contrasts(tmp_path / "test", 2, seed=2)
+    few = ("--max-train-images", 8, "--epochs", 1, "--batch-size", 4)
+    words = words_of(home, tmp_path / "out", *SMALL, *few)
+    words[words.index(str(home / "test"))] = str(tmp_path / "test")
+    result = run(*words)
+    assert result.status == 0, result.err
+    for row in changes(tmp_path / "out").values():
+        assert row["note"].startswith("insufficient data") and row["difference"]
+        assert row["p_value"] == row["p_corrected"] == row["intervals_overlap"] == ""
+    latex = tmp_path / "table.tex"
+    assert run("train", "table", tmp_path / "out", "--latex", latex).status == 0
+    assert "textbf" not in latex.read_text("utf-8")
+
+
 def test_a_limit_that_leaves_one_image_of_a_class_is_trained_with(home, run, tmp_path):
     limit = ("--max-train-images", 6, "--epochs", 1, "--batch-size", 3)
     result = run(*words_of(home, tmp_path / "out", *SMALL, *limit))

@@ -54,6 +54,7 @@ class Standings(CheckedFields):
         board: The models that are ranked, evaluated on the same test.
         space: Label space of the ranking.
         by: Score by which models are ranked.
+        order: Models, best first.
         scores: Every overall score of each model.
         ranks: Ranks with intervals; None with insufficient data.
         pairs: Paired tests for all pairs of models; none with insufficient data.
@@ -78,17 +79,12 @@ class Standings(CheckedFields):
     board: Board
     space: str
     by: str
+    order: list[str]
     scores: Mapping[str, Mapping[str, Estimate]]
     ranks: Ranking | None
     pairs: tuple[Pair, ...]
     verdict: str
     homes: Mapping[str, str]
-
-    @property
-    def order(self) -> list[str]:
-        """Models, best first."""
-        scores, sign = self.scores[self.by], -1 if SCORES[self.by].higher_is_better else 1
-        return sorted(self.board.models, key=lambda name: sign * scores[name].value)
 
     def __repr__(self) -> str:
         return f"<Standings by {self.by}: {', '.join(self.order)}>"
@@ -245,12 +241,15 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
     if chosen is None:
         raise UsageError(NOTHING.format(board.suite))
     estimates, verdict = scores[chosen], board.verdict(homes[chosen])
+    is_higher_better = SCORES[chosen].higher_is_better
+    sign = -1 if is_higher_better else 1
     return Standings(
         board,
         homes[chosen],
         chosen,
+        sorted(board.models, key=lambda name: sign * estimates[name].value),
         scores,
-        None if verdict else rank(estimates, SCORES[chosen].higher_is_better),
+        None if verdict else rank(estimates, is_higher_better),
         () if verdict else tuple(_pairs(estimates)),
         verdict,
         homes,

@@ -172,12 +172,15 @@ def _lines(path: Path) -> list[dict[str, str]]:
 def _score(line: dict[str, str], path: Path) -> BeforeAfter:
     try:
         before, after = float(line["before_value"]), float(line["after_value"])
-        # Without a p-value, the data are insufficient for a claim.
+        # There is no p-value with insufficient data.
         p_value, difference = float(line["p_corrected"] or nan), float(line["difference"])
     except (KeyError, TypeError, ValueError):
         raise UsageError(f"{path} must be a table that eyechart train retrain wrote.") from None
-    # The curve scores that are shown are all better if higher.
-    return BeforeAfter(before, after, p_value < SIGNIFICANT and difference > 0)
+    # The curve scores that are shown are all better if higher. A note means insufficient data, for
+    # which no claim is made.
+    return BeforeAfter(
+        before, after, p_value < SIGNIFICANT and difference > 0 and not line.get("note")
+    )
 
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
