@@ -11,7 +11,6 @@ import csv
 import inspect
 import json
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from difflib import unified_diff
@@ -27,11 +26,9 @@ import yaml
 
 import eyechart as ec
 from eyechart.cli.app import app
-from eyechart.images.demo import demo_images
-from eyechart.labels.imagenet import wordnet_ids
 from places import DATA, ROOT
 from reference_runs import COARSE, FINE, GATE_RULES, eyechart
-from report_runs import save_hues
+from report_runs import save_enough
 
 RECORDED = DATA / "inventory.txt"
 CORRUPTIONS = ("--corruption", "gaussian_noise", "--corruption", "brightness")
@@ -136,7 +133,7 @@ def run_files(home: Path) -> Iterator[str]:
     run, levels, rules = home / "run", home / "levels", home / "rules.yaml"
     rules.write_text(GATE_RULES.replace("frost, brightness", "brightness"), encoding="utf-8")
     with TemporaryDirectory() as folder:
-        images = _save_enough(Path(folder) / "images")
+        images = save_enough(Path(folder) / "images")
         models = ("evaluate", FINE, COARSE, "--images", f"{images}", *FEW)
         eyechart([*models, "--n", "200", "--out", f"{run}"])
         eyechart([*models, "--suite", "imagenet-c", "--baseline", COARSE, "--out", f"{levels}"])
@@ -159,19 +156,6 @@ def run_files(home: Path) -> Iterator[str]:
     # the sections of a page keep their order
     yield from sorted(line for line in seen if line.startswith("file"))
     yield from (line for line in seen if line.startswith("page"))
-
-
-def _save_enough(folder: Path) -> Path:
-    """Write the demo images, which the toy models know, and as many others as a claim needs.
-
-    With fewer there are no ranks, no tests and no verdicts, and nothing of them in the files.
-    """
-    save_hues(folder, each=5)
-    for image in demo_images():
-        home = folder / wordnet_ids()[int(image.label)]
-        home.mkdir(exist_ok=True)
-        shutil.copy(image.path, home)
-    return folder
 
 
 def _items_of(path: Path, name: str) -> Iterator[str]:

@@ -40,12 +40,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import entry_points
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 import eyechart as ec
 from reference_inputs import NOISES, make_inputs
 from reference_values import ends_of, estimates_of, formulas, numbers_in, values_in
+from report_runs import save_enough
 
 DATA = Path(__file__).parents[1] / "data"
 RECORDED = {"demo": DATA / "reference_demo.csv", "data": DATA / "reference_runs.csv"}
@@ -155,17 +157,26 @@ DEMO_RUNS: dict[str, list[list[str]]] = {
          "--ruler", ruler, "--out", f"{{out}}/{ruler}"]
         for ruler in ("sheikh2006", "vif-pixel", "vif-human", "ms-ssim")
     ],
+    # as many images as a claim needs: ranks, paired tests, rankings of two suites, verdicts
     "suites_compared": [
         *(
-            ["evaluate", FINE, COARSE, "--suite", suite, "--n", "12", "--max-images", "6", *SMALL,
-             "--corruption", "gaussian_noise", "--corruption", "frost", "--corruption",
+            ["evaluate", FINE, COARSE, "--images", "{images}", "--suite", suite, "--n", "60",
+             *SMALL, "--corruption", "gaussian_noise", "--corruption", "frost", "--corruption",
              "brightness", "--out", f"{{out}}/{suite}"]
             for suite in ("vcr", "imagenet-c")
         ),
         ["compare", "{out}/vcr", "{out}/imagenet-c", "--out", "{out}"],
     ],
+    "claims": [
+        ["evaluate", FINE, COARSE, "--images", "{images}", "--labels", "entry16", "--n", "60",
+         *FEW, "--corruption", "gaussian_noise", "--corruption", "blur", "--corruption",
+         "frost", "--corruption", "brightness", "--out", "{out}/run"],
+        ["gate", "{out}/run", "--against", "{out}/run", "--rules", "{out}/rules.yaml",
+         "--json", "{out}/gate.json"],
+        ["compare", "{out}/run", "--labels", "entry16", "--by", "hmri_a", "--out", "{out}"],
+    ],
 }  # fmt: skip
-"""Commands of each run on demo images; {out} is the folder of the run."""
+"""Commands of each run; {out} is the folder of the run, {images} a folder of 60 images."""
 
 SHARDED = ("evaluate", FINE, COARSE, "--n", "14", *SMALL, "--corruption", "gaussian_noise",
            "--corruption", "frost", "--corruption", "blur")  # fmt: skip
@@ -218,8 +229,10 @@ def make_demo_run(name: str, out: Path) -> Scores:
     if not (out / "done").exists():
         out.mkdir(parents=True, exist_ok=True)
         (out / "rules.yaml").write_text(GATE_RULES, encoding="utf-8")
-        for words in DEMO_RUNS[name]:
-            eyechart([word.format(out=out) for word in words])
+        with TemporaryDirectory() as folder:
+            images = save_enough(Path(folder) / "images")
+            for words in DEMO_RUNS[name]:
+                eyechart([word.format(out=out, images=images) for word in words])
         (out / "done").touch()
     return {f"{name}/{key}": math.nan if value is None else value for key, value in values_in(out)}
 

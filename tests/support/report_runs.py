@@ -1,6 +1,7 @@
 """Small real runs that reports are made of: models that tell hues apart, next to people."""
 
 import fcntl
+import shutil
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
@@ -13,6 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eyechart.cli.app import main
+from eyechart.images.demo import demo_images
 from eyechart.labels.imagenet import wordnet_ids
 from small_models import save_images
 
@@ -58,6 +60,19 @@ class Hues(nn.Module):
 
 
 sharp_hues, dull_hues, blind_hues = Hues(0.1), Hues(0.6), Hues(0.9)
+
+
+def save_enough(folder: Path) -> Path:
+    """Write the demo images, which the toy models know, and as many others as a claim needs.
+
+    With fewer there are no ranks, no tests and no verdicts, and nothing of them in the files.
+    """
+    save_hues(folder, each=5)
+    for image in demo_images():
+        home = folder / wordnet_ids()[int(image.label)]
+        home.mkdir(exist_ok=True)
+        shutil.copy(image.path, home)
+    return folder
 
 
 def evaluate(
