@@ -15,8 +15,6 @@ OWN_FILES = ("results.csv", "scores.parquet")
 
 @pytest.mark.parametrize("name", runs.DEMO)
 def test_the_numbers_of_a_run_on_demo_images_are_as_recorded(name, tmp_path):
-    if not runs.RECORDED["demo"].exists():
-        pytest.skip("no numbers are recorded yet: run  make record-references")
     recorded = [key for key in runs.read(runs.RECORDED["demo"]) if runs.run_of(key) == name]
     assert len(recorded) > 50
     assert runs.differences(name, runs.make_run(name, tmp_path)) == []
