@@ -63,7 +63,7 @@ PRELOADED = (
 
 LEFT_OUT = (".*", "__pycache__", "build", "site", "dist", "node_modules", "static")
 
-SECONDS = (20.0, 10.0, 10.0)
+SECONDS = (10.0, 5.0, 5.0)
 """How long tests may take, as recorded: those that run the statement, others in their files, and
 others that run the module."""
 
