@@ -31,7 +31,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
 
 from coverage import CoverageData
@@ -126,10 +126,12 @@ def main() -> None:
         if not copied.exists():
             shutil.copytree(trees[0], copied)
     places = {name: find_places(tree / SOURCE / name, asked.seed) for name in PACKAGES}
-    drawn: list[Mutant] = []
+    by_package: list[list[Mutant]] = []
     for place, found in enumerate(places.values()):
         count = (place + 1) * asked.n // len(places) - place * asked.n // len(places)
-        drawn += draw_mutants(tree, found, count)
+        by_package.append(draw_mutants(tree, found, count))
+    # in turn, so that a run that is stopped has mutants of all packages
+    drawn = [mutant for turn in zip_longest(*by_package) for mutant in turn if mutant is not None]
     path = folder / f"outcomes-{asked.seed}.jsonl"
     done = {each.mutant: each for each in read_outcomes(path)}
     with path.open("a", encoding="utf-8") as file:
