@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,15 @@ def scoring(device: str, folder: Path, n: int) -> dict[str, Task]:
 
     images = _image_files(folder / "images")
     out = folder / "run"
+    # The model guesses, for which commits that check labels stop a run.
+    name = "accept_labels"
+    accepted: dict[str, Any] = {name: True} if name in signature(ec.evaluate).parameters else {}
 
     def score() -> object:
         # All predictions are there, so that a second evaluation only scores them.
-        return ec.evaluate(_toy_model(), images, n=N_SCORED, corruptions=SCORED, out=out)
+        return ec.evaluate(
+            _toy_model(), images, n=N_SCORED, corruptions=SCORED, out=out, **accepted
+        )
 
     numbers = np.random.default_rng(0)
     change = numbers.random(50_000)
