@@ -20,9 +20,9 @@ from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve_settings import BINNINGS, BINS
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
+from eyechart.images.labels.categories import CATEGORIES, CLASSES, NONE, category_of
+from eyechart.images.labels.imagenet import class_index
 from eyechart.images.stimulus import STIMULI
-from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of
-from eyechart.labels.imagenet import class_index
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.scoring.score import score_run

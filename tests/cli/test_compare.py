@@ -15,7 +15,7 @@ import pytest
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.cli.app import main
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.reports.latex.leaderboard_latex import comparison_latex
 from eyechart.reports.terminal.leaderboard import board_tables, bracketed
 from eyechart.reports.words import short_names

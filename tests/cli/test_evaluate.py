@@ -25,7 +25,7 @@ import eyechart as ec
 import small_models
 from commands import assert_rejected, hear_interrupts, image_file, without_plan
 from eyechart.cli.app import main
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.testsets import testset
 from places import SUPPORT
 from small_models import save_images

@@ -16,7 +16,7 @@ from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.curves.density import UNIFORM, Density, to_density
 from eyechart.humans.human_responses import CLEAN, make_responses, write_responses
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.pipeline.scoring.caveats import unusual_settings
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan

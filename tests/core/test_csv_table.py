@@ -85,7 +85,7 @@ def test_cells_are_read_as_they_were_written(tmp_path):
 def test_tables_of_the_package_are_read_without_their_comments():
     rows = packaged_rows("eyechart.humans", "data", "geirhos_delta_v.csv")
     assert {"experiment", "strength"} <= set(rows[0])
-    assert len(packaged_rows("eyechart.labels", "data", "imagenet.csv")) == 1000
+    assert len(packaged_rows("eyechart.images.labels", "data", "imagenet.csv")) == 1000
 
 
 def test_a_cell_that_is_too_long_is_one_sentence(tmp_path):

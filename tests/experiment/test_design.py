@@ -33,7 +33,7 @@ from eyechart.experiment.design.stimulus_design import (
 )
 from eyechart.experiment.design.study_samples import StudySample, group_by_source
 from eyechart.experiment.study_config import StudyConfig
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 
 
 def changed(config, **settings):

@@ -28,7 +28,7 @@ from eyechart.humans.consistency import find_rule
 from eyechart.humans.human_responses import read_responses
 from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import find_reference
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from filled_studies import START, Robot, always, attentive, fill, right_with
 from small_models import save_images
 

@@ -25,7 +25,7 @@ from eyechart.core.storage.locks import try_lock
 from eyechart.experiment.design import stimulus_files, study_build
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.experiment.study_config import config_from, read_config
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 from eyechart.testsets.testset import read_testset
 from study_inputs import SIDE, SMALL, TWO, draw_testset, save_real_images
 

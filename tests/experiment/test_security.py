@@ -30,7 +30,7 @@ from eyechart.experiment.storage.database_tables import (
 from eyechart.experiment.storage.experiment_folder import connect_study
 from eyechart.experiment.storage.tokens import make_token
 from eyechart.experiment.storage.withdrawal import withdraw
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 
 PLENTY = Pace(1e6, 1e6)
 JOIN = "/api/studies/small/sessions"

@@ -13,7 +13,7 @@ import pytest
 import eyechart as ec
 from curves_by_hand import CATEGORIES, VCR, area_by_hand, curve_by_hand, vcr_table
 from eyechart.humans.reference import find_reference
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.reports.series.human_curves import reference_line
 from eyechart.scores.scoring import Fit
 from small_models import TINTS, save_images

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.labels.imagenet import class_names, wordnet_ids
+from eyechart.images.labels.imagenet import class_names, wordnet_ids
 from eyechart.models.adapter import ADAPTERS, need
 from eyechart.models.adapters.clip_models import PROMPT, texts_of
 from eyechart.models.adapters.hf_models import steps_of

@@ -9,7 +9,7 @@ from PIL import Image
 
 from commands import assert_rejected
 from eyechart.images.image_list import ListedImage
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.network_registry import NETWORKS
 from eyechart.suites.presets import STUDIES, preset_line, values_of
 from eyechart.training.data import every_class

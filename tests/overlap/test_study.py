@@ -29,7 +29,7 @@ from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import try_lock
 from eyechart.core.storage.run_folder import read_settings
 from eyechart.images.identity import named_keys
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.overlap.overlap_study import OverlapStudy

@@ -15,8 +15,8 @@ from commands import assert_rejected
 from eyechart.curves.curve import fit_curve
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.images.stimulus import STIMULI
-from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.scoring.baseline_choice import choose_baseline
 from eyechart.pipeline.scoring.normalize import Divisor, normalize
 from eyechart.predictions.reading import Predictions

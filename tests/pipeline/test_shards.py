@@ -18,7 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts
 from eyechart.core.storage.shards import Shard
 from eyechart.images.imageset import ImageSet
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.pipeline.shard_folder import has_images
 from places import SUPPORT
 from small_models import TINTS, save_images

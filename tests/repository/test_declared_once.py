@@ -23,9 +23,9 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importers import FORMATS
 from eyechart.humans.placement import EXPERIMENTS
+from eyechart.images.labels.rules import RULES
+from eyechart.images.labels.space_names import SCORED_SPACES, SPACES
 from eyechart.integrations.loggers.registry import LOGGERS
-from eyechart.labels.rules import RULES
-from eyechart.labels.space_names import SCORED_SPACES, SPACES
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings

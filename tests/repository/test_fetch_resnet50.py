@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import Checkpoint, model_of
 from eyechart.models.request import Request
 from places import ROOT

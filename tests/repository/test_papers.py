@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.structure.held_out_names import published_names
 from eyechart.structure.superclasses import PUBLISHED
 from eyechart.suites.catalogue import list_corruptions

@@ -4,7 +4,7 @@ import pytest
 
 import eyechart as ec
 import published_scores as published
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.results.image_sets import are_robustbench_images, holds, names_digest
 from eyechart.scores.baseline_tables import find_baseline
 from published_scores import robustbench_names

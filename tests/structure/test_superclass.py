@@ -20,7 +20,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
 from eyechart.models.find import load_model

@@ -25,7 +25,7 @@ from eyechart.experiment.storage.database_tables import (
     StudyRow,
 )
 from eyechart.experiment.storage.experiment_folder import StudyFolder, open_study
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 
 HERE = Path(__file__).parent
 SIDE, NOISY = 224, 20

@@ -24,7 +24,7 @@ from eyechart.experiment.storage.database_tables import (
 )
 from eyechart.experiment.storage.experiment_folder import StudyFolder, open_study
 from eyechart.experiment.study_config import StudyConfig, config_from, config_text
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 
 SIDE = 24
 SMALL = {

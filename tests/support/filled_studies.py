@@ -27,7 +27,7 @@ from eyechart.experiment.storage.database_tables import (
 from eyechart.experiment.storage.experiment_folder import connect_study
 from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse
 from eyechart.experiment.study_config import StudyConfig
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 
 START = datetime(2030, 5, 1, 12, tzinfo=UTC)
 Choose = Callable[[str, float, np.random.Generator], str]

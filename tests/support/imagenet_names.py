@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 
 VALIDATION_SET = [f"ILSVRC2012_val_{number:08d}" for number in range(1, 50_001)]
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from eyechart.cli.app import main
 from eyechart.images.demo import demo_images
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from small_models import save_images
 
 HUES = {

@@ -21,7 +21,7 @@ from eyechart.cli.train import retrain as command
 from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import lock_folder
 from eyechart.images.imageset import load_images
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.pipeline.human_references import find_humans

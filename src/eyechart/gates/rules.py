@@ -23,7 +23,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.core.yaml_text import ValuePath, parse_yaml_lines
-from eyechart.labels.space_names import SCORED_SPACES
+from eyechart.images.labels.space_names import SCORED_SPACES
 from eyechart.suites.suite import STRONGEST
 
 ALL = "all"

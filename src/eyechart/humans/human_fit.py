@@ -20,7 +20,7 @@ from eyechart.humans.human_responses import (
     clusters_of,
     one_by_one,
 )
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 FitOptions = dict[str, Any]

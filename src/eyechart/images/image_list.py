@@ -26,8 +26,8 @@ from eyechart.images.image_files import (
     image_size,
     n_pixels,
 )
+from eyechart.images.labels.categories import CATEGORIES
 from eyechart.images.stimulus import Stimulus
-from eyechart.labels.categories import CATEGORIES
 
 Content = Callable[[], bytes | Image.Image]
 """Function that returns the encoded bytes or the pixels of an image without a separate file."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
-from eyechart.labels.imagenet import class_names as imagenet_names
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import class_names as imagenet_names
+from eyechart.images.labels.imagenet import wordnet_ids
 
 MATCHING = 0.5
 """A dataset with 1,000 classes has ImageNet's classes if at least this fraction of names match."""

@@ -16,7 +16,7 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import write_torch
 from eyechart.core.storage.run_folder import Settings
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.adapter import ADAPTERS
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.last_layer import fit_last_layer

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.images.imageset import ImageSet
-from eyechart.labels.spaces import native_labels
+from eyechart.images.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.strengths import StrengthScale

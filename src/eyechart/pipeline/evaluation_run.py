@@ -10,9 +10,9 @@ import numpy as np
 from eyechart.core.arrays import IntArray
 from eyechart.core.devices import device_title, find_devices
 from eyechart.humans.combined import References
-from eyechart.labels.categories import CATEGORIES, NONE
-from eyechart.labels.space_names import ENTRY16
-from eyechart.labels.spaces import category_labels, native_labels, output_names
+from eyechart.images.labels.categories import CATEGORIES, NONE
+from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.spaces import category_labels, native_labels, output_names
 from eyechart.models.model import Model
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import PurePath
 
 from eyechart.core.phrases import count_of, verb
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.scores.baseline_tables import IMAGENET, ROBUSTBENCH, Baseline, find_baseline
 
 IMAGENET_100 = "imagenet-100-val"

@@ -20,8 +20,8 @@ from eyechart.curves.density import to_density
 from eyechart.curves.estimator_registry import ESTIMATORS, usual_min_per_bin
 from eyechart.humans.human_fit import MIN_RESPONSES
 from eyechart.humans.reference import METRICS, Reference
+from eyechart.images.labels.categories import CATEGORIES, NONE
 from eyechart.images.published_source import SEVERITIES
-from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import check_bootstrap, resample_means
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate

@@ -9,7 +9,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.randomness import hash64
 from eyechart.images.image_list import ListedImage
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.structure.hypernyms import ID, Hypernyms, nearest, read_lines
 
 

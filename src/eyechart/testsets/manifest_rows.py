@@ -12,8 +12,8 @@ import torch
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.images.imageset import ImageSet
-from eyechart.labels.categories import CATEGORIES, NONE
-from eyechart.labels.spaces import category_labels
+from eyechart.images.labels.categories import CATEGORIES, NONE
+from eyechart.images.labels.spaces import category_labels
 from eyechart.suites.suite import Entry
 from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.samples import Samples

@@ -15,8 +15,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
-from eyechart.labels.categories import CATEGORIES, NONE
-from eyechart.labels.spaces import category_labels
+from eyechart.images.labels.categories import CATEGORIES, NONE
+from eyechart.images.labels.spaces import category_labels
 from eyechart.suites.apply import draw_random
 from eyechart.suites.assets import assets_mark
 from eyechart.suites.strength import draw_from_domain, draw_severities, resolve

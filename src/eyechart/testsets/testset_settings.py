@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
 from eyechart.core.registry import one_of
-from eyechart.labels.space_names import NATIVE, SPACES
+from eyechart.images.labels.space_names import NATIVE, SPACES
 from eyechart.suites.presets import TestPreset
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 

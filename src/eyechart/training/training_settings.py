@@ -12,7 +12,7 @@ from typing import Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.humans.human_settings import HumanReferences
-from eyechart.labels.space_names import ENTRY16, NATIVE
+from eyechart.images.labels.space_names import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.scores.baseline_names import ALEXNET
 from eyechart.suites.presets import TestPreset

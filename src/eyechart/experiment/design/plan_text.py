@@ -17,7 +17,7 @@ from eyechart.experiment.design.stimulus_design import (
 )
 from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import SAME
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 
 UNEVEN = 1.5
 """A note is shown if the ratio of the largest to the smallest count exceeds this value."""

@@ -35,7 +35,7 @@ from eyechart.experiment.storage.session_records import (
 )
 from eyechart.experiment.study_config import StudyConfig, choices_of
 from eyechart.humans.human_responses import CLEAN, HumanResponses
-from eyechart.labels.categories import CATEGORIES
+from eyechart.images.labels.categories import CATEGORIES
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CORRUPTION = "simulated"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from eyechart.core.errors import UsageError
-from eyechart.labels.imagenet import class_names
+from eyechart.images.labels.imagenet import class_names
 from eyechart.models.adapter import Untyped, need
 from eyechart.models.adapters.hf_models import (
     is_repository,

@@ -6,7 +6,7 @@ import numpy as np
 
 from eyechart.core.arrays import IntArray
 from eyechart.humans.human_conditions import human_conditions
-from eyechart.labels.categories import NONE
+from eyechart.images.labels.categories import NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ConditionResults
 from eyechart.scores.scoring import Fit, estimate_mean

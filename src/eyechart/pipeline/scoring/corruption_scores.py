@@ -16,7 +16,7 @@ from eyechart.curves.curve import Curve, fit_curve
 from eyechart.humans.chance import corrected_curve
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
-from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.images.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.curve_results import HumanComparison, ModelCurve, sample_curve
 from eyechart.results.model_results import CorruptionResults, PropertyResults

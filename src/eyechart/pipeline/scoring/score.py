@@ -14,7 +14,7 @@ from eyechart.core.provenance import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.image_sources import source_name
 from eyechart.images.imageset import Damaged
-from eyechart.labels.imagenet import class_names
+from eyechart.images.labels.imagenet import class_names
 from eyechart.models.published_study import category_of_model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import experiments_of, notes_on_humans, studies_of

@@ -3,7 +3,7 @@
 from functools import cache
 
 from eyechart.core.csv_table import packaged_rows
-from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of
+from eyechart.images.labels.categories import CATEGORIES, CLASSES, NONE, category_of
 
 
 @cache
@@ -48,4 +48,4 @@ def category_name(index: int) -> str | None:
 
 @cache
 def _rows() -> tuple[dict[str, str], ...]:
-    return tuple(packaged_rows("eyechart.labels", "data", "imagenet.csv"))
+    return tuple(packaged_rows("eyechart.images.labels", "data", "imagenet.csv"))

@@ -6,9 +6,9 @@ import numpy as np
 
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
-from eyechart.labels.categories import CATEGORIES, CLASSES, NONE
-from eyechart.labels.imagenet import category_name, class_index
-from eyechart.labels.imagenet import class_names as imagenet_names
+from eyechart.images.labels.categories import CATEGORIES, CLASSES, NONE
+from eyechart.images.labels.imagenet import category_name, class_index
+from eyechart.images.labels.imagenet import class_names as imagenet_names
 
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
 """Output counts of common models that have more classes than ImageNet-1k, in a different order."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import eyechart as ec
-from eyechart.labels.categories import (
+from eyechart.images.labels.categories import (
     CATEGORIES,
     category_maxima,
     category_of,
