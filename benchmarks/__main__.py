@@ -44,9 +44,9 @@ from eyechart.core.arguments import as_whole, as_within
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of, unknown_name
+from eyechart.corruptions.suites.strength import check_severity
+from eyechart.corruptions.suites.suite import find_variant
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
-from eyechart.suites.strength import check_severity
-from eyechart.suites.suite import find_variant
 from eyechart.visual_change.measure_inputs import find_dtype
 from eyechart.visual_change.vif.pyramid import SMALLEST_SIDE as SMALLEST_FOR_VIF
 

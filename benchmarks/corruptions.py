@@ -14,11 +14,11 @@ from benchmarks.imagecorruptions_rival import Rival
 from benchmarks.timing import in_turns, machine_name, sample_images
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.corruptions.suites.apply import corrupt, corrupt_batch, draw_random
+from eyechart.corruptions.suites.assets import assets_of, ready_entries
+from eyechart.corruptions.suites.strength import DEFAULT_SEVERITY, Strengths, draw_from_domain
+from eyechart.corruptions.suites.suite import Entry, all_entries, load_suite
 from eyechart.images.identity import content_keys
-from eyechart.suites.apply import corrupt, corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of, ready_entries
-from eyechart.suites.strength import DEFAULT_SEVERITY, Strengths, draw_from_domain
-from eyechart.suites.suite import Entry, all_entries, load_suite
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from torch import Tensor
 
 import eyechart as ec
 from eyechart.core.arrays import FloatArray
-from eyechart.suites.apply import corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of
-from eyechart.suites.strength import Strengths, draw_from_domain
-from eyechart.suites.suite import Entry, find_variant, load_suite
+from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
+from eyechart.corruptions.suites.assets import assets_of
+from eyechart.corruptions.suites.strength import Strengths, draw_from_domain
+from eyechart.corruptions.suites.suite import Entry, find_variant, load_suite
 
 BINS, MIN_PER_BIN = 39, 20
 CHUNK_VALUES = 2048 * 3 * 224 * 224

@@ -14,14 +14,14 @@ from typer.main import get_command
 import eyechart
 from eyechart.cli.app import app
 from eyechart.core.options import GROUPS, Field, fields_of
+from eyechart.corruptions.suites.catalogue import describe_corruption, describe_parameter
+from eyechart.corruptions.suites.published import PUBLISHED
+from eyechart.corruptions.suites.suite import Entry, all_entries, load_suite
 from eyechart.images.published_source import SEVERITIES
 from eyechart.models.network_registry import NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED
-from eyechart.suites.catalogue import describe_corruption, describe_parameter
-from eyechart.suites.published import PUBLISHED
-from eyechart.suites.suite import Entry, all_entries, load_suite
 
 SCHEMA = "results.schema.json"
 

@@ -11,7 +11,7 @@ from commands import Result
 from eyechart.cli.app import main
 from eyechart.cli.shared import progress
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics
-from eyechart.suites.assets import VARIABLE, write_styles
+from eyechart.corruptions.suites.assets import VARIABLE, write_styles
 from outside import pytest_terminal_summary  # noqa: F401 (pytest calls it at the end)
 
 

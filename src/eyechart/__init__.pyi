@@ -3,6 +3,9 @@
 from eyechart.core.errors import CheckFailed as CheckFailed
 from eyechart.core.errors import UsageError as UsageError
 from eyechart.core.version import __version__ as __version__
+from eyechart.corruptions.suites.apply import corrupt as corrupt
+from eyechart.corruptions.suites.catalogue import describe_corruption as describe_corruption
+from eyechart.corruptions.suites.catalogue import list_corruptions as list_corruptions
 from eyechart.curves.curve import Curve as Curve
 from eyechart.curves.curve import fit_curve as fit_curve
 from eyechart.gates.gate import gate as gate
@@ -47,9 +50,6 @@ from eyechart.scores.error_consistency import (
 from eyechart.scores.human_relative import hmri as hmri
 from eyechart.scores.human_relative import mrsi as mrsi
 from eyechart.stats.estimate import Estimate as Estimate
-from eyechart.suites.apply import corrupt as corrupt
-from eyechart.suites.catalogue import describe_corruption as describe_corruption
-from eyechart.suites.catalogue import list_corruptions as list_corruptions
 from eyechart.testsets.testset import TestSet as TestSet
 from eyechart.testsets.testset import read_testset as read_testset
 from eyechart.testsets.testset import sample_testset as sample_testset

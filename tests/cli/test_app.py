@@ -15,8 +15,8 @@ from PIL import Image
 
 import eyechart as ec
 from commands import assert_rejected, hear_interrupts, image_file
+from eyechart.corruptions.suites import file_corruption
 from eyechart.images.identity import file_digest
-from eyechart.suites import file_corruption
 
 
 @pytest.fixture
@@ -478,8 +478,8 @@ def test_gallery_as_image_and_page(run, photos, tmp_path):
 
 def gallery_rows(photos, suite, size=20, **settings):
     """The clean image and the rows of a gallery by name."""
+    from eyechart.corruptions.suites.suite import load_suite
     from eyechart.reports.series.gallery import make_gallery
-    from eyechart.suites.suite import load_suite
 
     photo = Image.fromarray(pixels(photos / "a.png")).crop((0, 0, size, size))
     settings = {"columns": 5, "size": size, "seed": 0, "name": "a", "key": "k", **settings}

@@ -37,7 +37,7 @@ from eyechart.corruptions.kernels.shuffle import (
     copy_from_neighbors,
     swap_neighbors,
 )
-from eyechart.suites.apply import _eight_bit
+from eyechart.corruptions.suites.apply import _eight_bit
 
 SCIPY_MODES = {"replicate": "nearest", "mirror": "mirror", "reflect": "reflect"}
 

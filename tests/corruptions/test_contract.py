@@ -15,7 +15,7 @@ from torch import Tensor
 import eyechart as ec
 from calling import photo_levels
 from eyechart import corruptions
-from eyechart.suites.suite import DRAWN, Entry, all_entries, find_entry
+from eyechart.corruptions.suites.suite import DRAWN, Entry, all_entries, find_entry
 from real_images import real_images
 from vif_reference import delta_v
 

@@ -9,8 +9,8 @@ from PIL import Image
 from skimage import data
 
 import eyechart as ec
+from eyechart.corruptions.suites.suite import find_entry
 from eyechart.images.demo import demo_images
-from eyechart.suites.suite import find_entry
 from places import DATA
 from real_images import stimulus
 

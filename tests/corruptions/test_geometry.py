@@ -9,7 +9,7 @@ from scipy.ndimage import affine_transform
 import eyechart as ec
 from calling import photo_levels
 from eyechart.corruptions.kernels import affine
-from eyechart.suites.suite import load_suite
+from eyechart.corruptions.suites.suite import load_suite
 from real_images import real_images
 
 SIDE = 96

@@ -12,9 +12,9 @@ from calling import photo, photo_levels, randomness
 from eyechart.corruptions import weather
 from eyechart.corruptions.kernels import filters, median, shuffle
 from eyechart.corruptions.kernels.filters import box_weights, gaussian_weights
+from eyechart.corruptions.suites.suite import find_entry, load_suite
+from eyechart.corruptions.suites.textures import frost_textures
 from eyechart.corruptions.weather import cloud_grid, plasma
-from eyechart.suites.suite import find_entry, load_suite
-from eyechart.suites.textures import frost_textures
 
 SQUARE, LONG = (448, 448), (20, 10_000)
 MOST = 2
@@ -200,6 +200,6 @@ def test_images_too_large_to_keep_things_for_come_out_the_same(name, monkeypatch
 def test_large_images_are_worked_on_one_after_the_other(monkeypatch):
     images = photo_levels(64, 80, batch=4)
     expected = ec.corrupt(images, "fog", severity=3)
-    monkeypatch.setattr("eyechart.suites.apply.LARGEST_SHARED", 10)
-    monkeypatch.setattr("eyechart.suites.apply.on_all_cores", None)
+    monkeypatch.setattr("eyechart.corruptions.suites.apply.LARGEST_SHARED", 10)
+    monkeypatch.setattr("eyechart.corruptions.suites.apply.on_all_cores", None)
     assert torch.equal(ec.corrupt(images, "fog", severity=3), expected)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import eyechart as ec
-from eyechart.suites.suite import all_entries
+from eyechart.corruptions.suites.suite import all_entries
 
 LIMIT = 1.5e9
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from skimage import data
 
-from eyechart.suites.suite import find_entry, load_suite
+from eyechart.corruptions.suites.suite import find_entry, load_suite
 from places import DATA
 from published_code import measure, prepared
 from real_images import real_images

@@ -11,9 +11,9 @@ from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import lock_file
 from eyechart.corruptions.style import statistics, with_statistics
+from eyechart.corruptions.suites.assets import VARIABLE, read_styles
+from eyechart.corruptions.suites.suite import find_entry
 from eyechart.models.find import load_model
-from eyechart.suites.assets import VARIABLE, read_styles
-from eyechart.suites.suite import find_entry
 from eyechart.testsets.plan import Plan
 from eyechart.training import style_transfer
 from eyechart.training.style_transfer import Features

@@ -12,9 +12,9 @@ from calling import CPU, photo, photo_levels
 from commands import assert_rejected, image_file
 from eyechart.cli.overlap.run import entries_of
 from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.suites.strength import draw_from_domain
+from eyechart.corruptions.suites.suite import find_entry, load_suite
 from eyechart.reports.words import suite_title
-from eyechart.suites.strength import draw_from_domain
-from eyechart.suites.suite import find_entry, load_suite
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.testset import read_testset
 from report_runs import SHARP, evaluate, save_hues

@@ -21,8 +21,8 @@ from eyechart.corruptions.kernels.water import (
     relief_in_torch,
     water_relief,
 )
+from eyechart.corruptions.suites.textures import frost_textures
 from eyechart.corruptions.weather import _resize, plasma
-from eyechart.suites.textures import frost_textures
 
 # ---- fog
 

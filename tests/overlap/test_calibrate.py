@@ -18,6 +18,9 @@ import eyechart as ec
 from calling import CPU, photo_levels
 from commands import assert_rejected
 from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.suites.strength import draw_strengths
+from eyechart.corruptions.suites.suite import Entry, find_entry, load_suite
+from eyechart.corruptions.suites.suite_file import write_suite
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
@@ -26,9 +29,6 @@ from eyechart.overlap.calibrate import calibrate, calibrate_entry, calibrated_su
 from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.robustness_probe import RobustnessProbe, robustness_of
 from eyechart.overlap.strengths import StrengthScale
-from eyechart.suites.strength import draw_strengths
-from eyechart.suites.suite import Entry, find_entry, load_suite
-from eyechart.suites.suite_file import write_suite
 from small_models import save_images
 
 SIDE = 32

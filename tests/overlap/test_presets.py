@@ -8,10 +8,10 @@ import torch
 from PIL import Image
 
 from commands import assert_rejected
+from eyechart.corruptions.suites.presets import STUDIES, preset_line, values_of
 from eyechart.images.image_list import ListedImage
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.network_registry import NETWORKS
-from eyechart.suites.presets import STUDIES, preset_line, values_of
 from eyechart.training.data import every_class
 from eyechart.training.recipe import Recipe
 from textures import save_textures

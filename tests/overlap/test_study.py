@@ -28,15 +28,15 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import try_lock
 from eyechart.core.storage.run_folder import read_settings
+from eyechart.corruptions.suites.apply import draw_random
+from eyechart.corruptions.suites.assets import VARIABLE
+from eyechart.corruptions.suites.strength import draw_from_domain
+from eyechart.corruptions.suites.suite import find_entry, load_suite
 from eyechart.images.identity import named_keys
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.overlap.overlap_study import OverlapStudy
-from eyechart.suites.apply import draw_random
-from eyechart.suites.assets import VARIABLE
-from eyechart.suites.strength import draw_from_domain
-from eyechart.suites.suite import find_entry, load_suite
 from eyechart.training.data import split
 from eyechart.training.recipe import Recipe
 from eyechart.training.sources import TrainingSources

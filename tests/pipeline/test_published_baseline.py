@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from commands import assert_rejected, image_file
-from eyechart.suites.catalogue import list_corruptions
+from eyechart.corruptions.suites.catalogue import list_corruptions
 from imagenet_names import save_archive
 from small_models import save_images
 

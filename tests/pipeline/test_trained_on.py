@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from eyechart.cli.app import main
+from eyechart.corruptions.suites.suite import load_suite, parse_suite
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
 from eyechart.pipeline.scoring.caveats import MARK, MEANING, met_in_training
 from eyechart.reports.figures.error_figure import plan_error_tables
@@ -19,7 +20,6 @@ from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import load_report
 from eyechart.reports.terminal.model_card import card_of
 from eyechart.results.results_file import read_results
-from eyechart.suites.suite import load_suite, parse_suite
 from report_pages import OWN_SUITE, Page, make_page
 from report_runs import BLIND, DULL, SHARP, SMALL, dull_hues, make_once, save_hues
 

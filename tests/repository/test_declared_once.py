@@ -15,6 +15,8 @@ import pytest
 
 import eyechart
 from eyechart.core.options import fields_of
+from eyechart.corruptions.suites.catalogue import list_corruptions
+from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.curves.curve_settings import BINNINGS, RIGHT_ANCHORS, CurveSettings
 from eyechart.curves.estimator_registry import ESTIMATORS
 from eyechart.experiment.recruiters import RECRUITERS
@@ -35,8 +37,6 @@ from eyechart.scores.baseline_tables import built_in
 from eyechart.scores.registry import SCORES
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 from eyechart.structure.structure_settings import ORDERS, SubclassSettings, SuperclassSettings
-from eyechart.suites.catalogue import list_corruptions
-from eyechart.suites.published import PUBLISHED
 from eyechart.testsets.testset_settings import SAMPLINGS, SampleSettings
 from eyechart.training.recipe import PRECISIONS, SCHEDULES, TUNED, Recipe
 from eyechart.training.training_settings import RetrainSettings

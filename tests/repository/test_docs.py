@@ -12,10 +12,10 @@ import yaml
 from PIL import Image
 
 from eyechart.cli.app import app, main
+from eyechart.corruptions.suites.published import PUBLISHED
+from eyechart.corruptions.suites.suite import all_entries, load_suite
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
-from eyechart.suites.published import PUBLISHED
-from eyechart.suites.suite import all_entries, load_suite
 from places import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

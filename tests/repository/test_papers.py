@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from eyechart.corruptions.suites.catalogue import list_corruptions
+from eyechart.corruptions.suites.presets import TESTS
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.structure.held_out_names import published_names
 from eyechart.structure.superclasses import PUBLISHED
-from eyechart.suites.catalogue import list_corruptions
-from eyechart.suites.presets import TESTS
 from places import ROOT
 
 PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 import eyechart as ec
-from eyechart.suites.assets import is_ready
-from eyechart.suites.suite import find_variant
+from eyechart.corruptions.suites.assets import is_ready
+from eyechart.corruptions.suites.suite import find_variant
 from real_images import real_images
 
 SEVERITIES = (1, 3, 5)

@@ -19,7 +19,7 @@ from PIL import Image
 from scipy import ndimage
 
 import eyechart as ec
-from eyechart.suites.suite import load_suite
+from eyechart.corruptions.suites.suite import load_suite
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registration.agreement import is_geometric
 from eyechart.visual_change.registration.estimate import (

@@ -12,9 +12,9 @@ from torch import nn
 
 import eyechart as ec
 from eyechart.core.progress import NoProgress
+from eyechart.corruptions.suites.suite import find_entry
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.suites.suite import find_entry
 from eyechart.training import image_blocks, state, training_loop
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data

@@ -17,8 +17,8 @@ from scipy import stats
 
 import eyechart as ec
 from commands import image_file
+from eyechart.corruptions.suites.suite import load_suite
 from eyechart.images.identity import content_keys
-from eyechart.suites.suite import load_suite
 from eyechart.testsets import testset
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.manifest_rows import SCHEMA

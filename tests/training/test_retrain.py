@@ -20,6 +20,7 @@ from eyechart.cli.app import main
 from eyechart.cli.train import retrain as command
 from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import lock_folder
+from eyechart.corruptions.suites.apply import corrupt
 from eyechart.images.imageset import load_images
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
@@ -34,7 +35,6 @@ from eyechart.reports.terminal.retraining_tables import (
 )
 from eyechart.stats.estimate import make_estimate
 from eyechart.stats.p_values import paired_difference
-from eyechart.suites.apply import corrupt
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 from eyechart.training import retrain as retraining

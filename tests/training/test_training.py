@@ -15,14 +15,14 @@ from torch.nn.functional import cross_entropy, log_softmax, softmax
 from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR
 
 import eyechart as ec
+from eyechart.corruptions.suites.apply import draw_random
+from eyechart.corruptions.suites.assets import VARIABLE
+from eyechart.corruptions.suites.strength import draw_from_domain
+from eyechart.corruptions.suites.suite import find_entry
 from eyechart.images.identity import named_keys
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.suites.apply import draw_random
-from eyechart.suites.assets import VARIABLE
-from eyechart.suites.strength import draw_from_domain
-from eyechart.suites.suite import find_entry
 from eyechart.training import image_blocks, training_loop
 from eyechart.training.augment import mirror, mixing_weights, shift
 from eyechart.training.corruption_mixture import Mixture

@@ -187,6 +187,7 @@ def _print_published(
     The files are returned as a mapping from file name to content.
     """
     from eyechart.core.csv_table import csv_text
+    from eyechart.corruptions.suites.suite import split_variant
     from eyechart.reports.terminal.published_tables import (
         error_lines,
         published_lines,
@@ -197,7 +198,6 @@ def _print_published(
         ranked_title,
     )
     from eyechart.results.published_rows import rank_together
-    from eyechart.suites.suite import split_variant
 
     together = [ranked for board in boards if (ranked := rank_together(board, tables)) is not None]
     for ranked in together:

@@ -18,11 +18,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
-from eyechart.suites.published import PUBLISHED, WITH_LEVELS
+from eyechart.corruptions.suites.published import PUBLISHED, WITH_LEVELS
 
 if TYPE_CHECKING:
-    from eyechart.suites.file_corruption import FileOutcome, Tally
-    from eyechart.suites.folder import Settings
+    from eyechart.corruptions.suites.file_corruption import FileOutcome, Tally
+    from eyechart.corruptions.suites.folder import Settings
 
 LAYOUT_INSTEAD = {
     "--severity": "all five severities are written",
@@ -149,7 +149,7 @@ class CorruptSettings:
 
     def check_layout(self) -> None:
         """Raise a UsageError unless all options given are valid with the published layout."""
-        from eyechart.suites.layouts import ARRAYS, check_layout
+        from eyechart.corruptions.suites.layouts import ARRAYS, check_layout
 
         check_layout(self.layout)
         for_one_corruption = {
@@ -186,7 +186,7 @@ def corrupt(options: CorruptSettings) -> None:
     With --layout, write a whole benchmark that loaders for ImageNet-C or CIFAR-10-C can read.
     """
     from eyechart.core.devices import find_device
-    from eyechart.suites.folder import Settings
+    from eyechart.corruptions.suites.folder import Settings
 
     textures = options.frost_textures
     settings = Settings(
@@ -212,9 +212,9 @@ def corrupt(options: CorruptSettings) -> None:
 
 
 def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
-    from eyechart.suites.corrupted_shards import jobs_in
-    from eyechart.suites.file_corruption import Tally, corrupt_files
-    from eyechart.suites.folder import check_settings, claim, complete, plan, search
+    from eyechart.corruptions.suites.corrupted_shards import jobs_in
+    from eyechart.corruptions.suites.file_corruption import Tally, corrupt_files
+    from eyechart.corruptions.suites.folder import check_settings, claim, complete, plan, search
 
     names, out, overwrite = options.corruptions, options.out, options.overwrite
     if len(names) != 1:
@@ -238,8 +238,8 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
 
 def _in_suite(suite: str, names: Sequence[str]) -> str:
     """Return the full name of a suite's corruption, with the suite's variant if it has one."""
-    from eyechart.suites.suite import AT, split_variant
-    from eyechart.suites.suite_file import entries_in
+    from eyechart.corruptions.suites.suite import AT, split_variant
+    from eyechart.corruptions.suites.suite_file import entries_in
 
     if split_variant(suite)[0] not in PUBLISHED:
         # the record of a folder has the name of a corruption, not the file that declares it
@@ -249,10 +249,10 @@ def _in_suite(suite: str, names: Sequence[str]) -> str:
 
 
 def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
-    from eyechart.suites import layouts
-    from eyechart.suites.corrupted_shards import images_in
-    from eyechart.suites.file_corruption import Tally
-    from eyechart.suites.folder import search
+    from eyechart.corruptions.suites import layouts
+    from eyechart.corruptions.suites.corrupted_shards import images_in
+    from eyechart.corruptions.suites.file_corruption import Tally
+    from eyechart.corruptions.suites.folder import search
 
     out = options.out
     corruptions, unready = layouts.corruptions_of(options.suite, options.corruptions)
@@ -279,7 +279,7 @@ def _finish(
 ) -> None:
     """Record that a shard is finished, or remove such records after a run without shards."""
     from eyechart.core.storage.shard_records import SHARDS, remove_shard_records
-    from eyechart.suites.corrupted_shards import record_shard
+    from eyechart.corruptions.suites.corrupted_shards import record_shard
 
     shard, out = options.shard, options.out
     if shard is None:
@@ -296,7 +296,7 @@ def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None
 
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.storage.job_queue import jobs_of
-    from eyechart.suites.array_layout import load_stack, write_arrays
+    from eyechart.corruptions.suites.array_layout import load_stack, write_arrays
 
     images, out, shard = options.images, options.out, options.shard
     if len(images) != 1:

@@ -67,12 +67,12 @@ class GallerySettings:
 def gallery(settings: GallerySettings, measure: Annotated[MeasureSettings, Only("ruler")]) -> None:
     """Draw an image under every corruption, as .png or .html."""
     from eyechart.core.storage.files import atomic_file
+    from eyechart.corruptions.suites.suite import load_suite
     from eyechart.images.identity import file_digest
     from eyechart.images.image_files import read_image, write_image
     from eyechart.reports.figures.gallery_sheet import draw_sheet
     from eyechart.reports.html.page import render_gallery
     from eyechart.reports.series.gallery import make_gallery
-    from eyechart.suites.suite import load_suite
 
     settings.check()
     image = settings.image

@@ -25,7 +25,7 @@ def corruptions(
     ] = None,
 ) -> None:
     """List corruptions; in a pipe, print only their names, one per line."""
-    from eyechart.suites.catalogue import select
+    from eyechart.corruptions.suites.catalogue import select
 
     entries = select(suite, family)
     rows = [
@@ -47,8 +47,8 @@ def corruptions(
 )
 def suites() -> None:
     """List the published suites."""
-    from eyechart.suites.published import PUBLISHED
-    from eyechart.suites.suite import load_suite
+    from eyechart.corruptions.suites.published import PUBLISHED
+    from eyechart.corruptions.suites.suite import load_suite
 
     published_suites = [load_suite(name) for name in PUBLISHED]
     rows = [(suite.name, str(len(suite)), suite.title, suite.source) for suite in published_suites]

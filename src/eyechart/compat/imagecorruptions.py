@@ -18,8 +18,8 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.suites.apply import corrupt as corrupt_images
-from eyechart.suites.suite import find_entry
+from eyechart.corruptions.suites.apply import corrupt as corrupt_images
+from eyechart.corruptions.suites.suite import find_entry
 
 Levels = NDArray[np.uint8]
 CorruptionFunction = Callable[..., Levels]

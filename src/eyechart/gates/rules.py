@@ -23,8 +23,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.core.yaml_text import ValuePath, parse_yaml_lines
+from eyechart.corruptions.suites.suite import STRONGEST
 from eyechart.images.labels.space_names import SCORED_SPACES
-from eyechart.suites.suite import STRONGEST
 
 ALL = "all"
 """Name that stands for every corruption of the run."""

@@ -18,7 +18,7 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.yaml_text import parse_yaml
-from eyechart.suites.suite import all_entries, find_entry
+from eyechart.corruptions.suites.suite import all_entries, find_entry
 
 PUBLISHED, NONE = "published", "none"
 """Values of --similar that are not files: "published" (the VCR paper's classes) and "none"."""

@@ -19,12 +19,10 @@ from eyechart.core.arguments import as_list, as_number, as_text, as_whole, as_wi
 from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.randomness import ImageRandom, check_seed, hash64
 from eyechart.corruptions.kernels.affine import PixelMap
-from eyechart.images.image_types import Batch, to_batch
-from eyechart.integrations.targets import Moves, move_plain_boxes, move_tv_boxes, tv_kind
-from eyechart.suites.apply import choose_entries, corrupt_batch, draw_random, image_keys
-from eyechart.suites.assets import assets_of, ready_entries
-from eyechart.suites.published import PUBLISHED
-from eyechart.suites.strength import (
+from eyechart.corruptions.suites.apply import choose_entries, corrupt_batch, draw_random, image_keys
+from eyechart.corruptions.suites.assets import assets_of, ready_entries
+from eyechart.corruptions.suites.published import PUBLISHED
+from eyechart.corruptions.suites.strength import (
     DEFAULT_SEVERITY,
     Strengths,
     check_severity,
@@ -32,7 +30,7 @@ from eyechart.suites.strength import (
     draw_strengths,
     resolve,
 )
-from eyechart.suites.suite import (
+from eyechart.corruptions.suites.suite import (
     STRONGEST,
     SUITE_SUFFIXES,
     Entry,
@@ -41,6 +39,8 @@ from eyechart.suites.suite import (
     load_suite,
     split_variant,
 )
+from eyechart.images.image_types import Batch, to_batch
+from eyechart.integrations.targets import Moves, move_plain_boxes, move_tv_boxes, tv_kind
 
 AS_SUITE = "suite"
 """The value of `severity` that draws strengths as the suite defines."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from eyechart.core.errors import UsageError
+from eyechart.corruptions.suites.suite import Entry, Suite
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
 from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.robustness_probe import Robustness, RobustnessProbe
 from eyechart.overlap.strengths import MILD, STRONG, SettledValues, StrengthScale
-from eyechart.suites.suite import Entry, Suite
 
 AS_PUBLISHED = CalibrationSettings()
 

@@ -12,6 +12,9 @@ from eyechart.core.csv_table import write_cells
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.storage.files import write_text
+from eyechart.corruptions.suites.assets import entry_mark
+from eyechart.corruptions.suites.suite import Entry
+from eyechart.corruptions.suites.suite_file import check_suite_path
 from eyechart.overlap.calibrate import (
     Calibrated,
     CalibratedRange,
@@ -22,9 +25,6 @@ from eyechart.overlap.calibrate import (
 from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.robustness_probe import RobustnessProbe
 from eyechart.overlap.strengths import StrengthScale
-from eyechart.suites.assets import entry_mark
-from eyechart.suites.suite import Entry
-from eyechart.suites.suite_file import check_suite_path
 
 CalibrationFacts = Mapping[str, str | int | float]
 """Named inputs on which a calibration depends."""

@@ -10,9 +10,9 @@ from typing import Annotated, Self
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, Seed, ShardOption
+from eyechart.corruptions.suites.presets import STUDIES, preset_option
 from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.models.network_registry import ARCH_HELP
-from eyechart.suites.presets import STUDIES, preset_option
 from eyechart.training.training_settings import (
     ChosenCorruptions,
     Every,

@@ -18,6 +18,8 @@ from eyechart.core.randomness import hash64
 from eyechart.core.storage.job_queue import jobs_of
 from eyechart.core.storage.parts import file_name, read_header, read_parquet, write_parquet
 from eyechart.core.storage.shards import Shard
+from eyechart.corruptions.suites.assets import entry_mark
+from eyechart.corruptions.suites.suite import Entry
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
@@ -25,8 +27,6 @@ from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.accuracy_table import ALL, CLEAN, STANDARD
 from eyechart.pipeline.prepare import check_models
-from eyechart.suites.assets import entry_mark
-from eyechart.suites.suite import Entry
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import Held, LabeledImages, mean_and_deviation, training_data
 from eyechart.training.image_blocks import predict_held

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
+from eyechart.corruptions.suites.assets import assets_of
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.spaces import native_labels
 from eyechart.models.model import Model
@@ -17,8 +19,6 @@ from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
-from eyechart.suites.apply import corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 

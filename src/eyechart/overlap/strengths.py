@@ -11,8 +11,8 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.corruptions import Parameter
-from eyechart.suites.strength import Strengths
-from eyechart.suites.suite import DRAWN, STRONGEST, Entry
+from eyechart.corruptions.suites.strength import Strengths
+from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
 
 SettledValues = tuple[float, ...]
 """Rounded values of the varied parameters, or the severity; equal values yield identical images."""

@@ -21,6 +21,8 @@ from eyechart.core.storage.job_queue import POLL_SECONDS, work_off
 from eyechart.core.storage.parts import read_parquet
 from eyechart.core.storage.run_folder import RECORD, Settings, open_run_folder, read_settings
 from eyechart.core.storage.shards import Shard
+from eyechart.corruptions.suites.suite import Suite
+from eyechart.corruptions.suites.suite_file import write_suite
 from eyechart.overlap.accuracy_table import FILE, AccuracyTable, make_table, write_accuracies
 from eyechart.overlap.overlap_study import (
     MODELS,
@@ -32,8 +34,6 @@ from eyechart.overlap.overlap_study import (
     TrainingJob,
     data_to_train_on,
 )
-from eyechart.suites.suite import Suite
-from eyechart.suites.suite_file import write_suite
 from eyechart.training.data import LabeledImages, training_data
 from eyechart.training.sources import TrainingSources
 

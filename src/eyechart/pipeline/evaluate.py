@@ -18,6 +18,8 @@ from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.core.sessions import Session, kept_cost
 from eyechart.core.storage.files import TemporaryFolder
 from eyechart.core.storage.remote_folder import output_folder
+from eyechart.corruptions.suites.assets import left_out_notes
+from eyechart.corruptions.suites.presets import TESTS, preset_line
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
@@ -57,8 +59,6 @@ from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
 from eyechart.results.writing import write_results
-from eyechart.suites.assets import left_out_notes
-from eyechart.suites.presets import TESTS, preset_line
 from eyechart.testsets.testset import read_testset
 
 if TYPE_CHECKING:

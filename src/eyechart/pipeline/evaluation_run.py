@@ -9,6 +9,7 @@ import numpy as np
 
 from eyechart.core.arrays import IntArray
 from eyechart.core.devices import device_title, find_devices
+from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
 from eyechart.images.labels.categories import CATEGORIES, NONE
 from eyechart.images.labels.space_names import ENTRY16
@@ -18,7 +19,6 @@ from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
-from eyechart.suites.suite import Entry
 
 
 @dataclass(frozen=True, eq=False)

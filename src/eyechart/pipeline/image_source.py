@@ -8,6 +8,8 @@ from pathlib import Path
 from eyechart.core.arguments import FilePath, as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
+from eyechart.corruptions.suites.from_files import is_read
+from eyechart.corruptions.suites.published import WITH_LEVELS
 from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.image_index import load_indexed
 from eyechart.images.image_list import ImageListing
@@ -15,8 +17,6 @@ from eyechart.images.image_sources import EXPECTED, ImageData, find_listing
 from eyechart.images.imageset import ImageSet, load_listing
 from eyechart.images.stimulus import resolve_auto
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.suites.from_files import is_read
-from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import Published, find_published, load_published
 from eyechart.testsets.samples import choose_images

@@ -6,14 +6,14 @@ from pathlib import PurePath
 
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import plural
+from eyechart.corruptions.suites.published import TITLES
+from eyechart.corruptions.suites.suite import load_suite, split_variant
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.defenses.registry import split_name
 from eyechart.models.find import FILES
 from eyechart.reports.number_text import delta_v_text, interval_text
 from eyechart.results.curve_results import HumanComparison
 from eyechart.scores.registry import PROPERTIES
-from eyechart.suites.published import TITLES
-from eyechart.suites.suite import load_suite, split_variant
 
 SUITES = {
     **TITLES,

@@ -9,12 +9,12 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
+from eyechart.corruptions.suites.catalogue import list_corruptions
+from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 from eyechart.results.runs import Board
 from eyechart.scores.registry import BASELINE, CURVE_SCORES, HUMANS, LEADERBOARD
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.stats.ranking import Ranking, Swap, rank, swaps
-from eyechart.suites.catalogue import list_corruptions
-from eyechart.suites.published import VCR, WITH_LEVELS
 
 TWO_BENCHMARKS = ("imagenet-c", "imagenet-noc")
 """Suites whose rankings of models are compared by the same metric."""

@@ -12,6 +12,7 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts, file_name, read_parquet
+from eyechart.corruptions.suites.suite import Entry
 from eyechart.images.image_list import MANIFESTS, PATH_COLUMNS, printable
 from eyechart.images.imageset import Damaged
 from eyechart.images.labels.categories import CATEGORIES, NONE
@@ -24,7 +25,6 @@ from eyechart.results.model_results import ModelResults
 from eyechart.results.results_file import read_results
 from eyechart.results.schema import PREDICTIONS_FOLDER, Results
 from eyechart.scores.scoring import class_weights
-from eyechart.suites.suite import Entry
 from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import CLEAN
 

@@ -15,6 +15,7 @@ from eyechart.core.arguments import as_path, as_text
 from eyechart.core.errors import UsageError
 from eyechart.core.records import CheckedFields
 from eyechart.core.registry import unknown_name
+from eyechart.corruptions.suites.suite import split_variant
 from eyechart.results.arrow_tables import as_data_frame, known
 from eyechart.results.html_table import html_table
 from eyechart.results.runs import Board, Run, make_boards, read_run, run_of
@@ -23,7 +24,6 @@ from eyechart.scores.registry import HUMANS, LEADERBOARD, RANKED_BY, RANKED_ELSE
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import SIGNIFICANT, holm, paired_difference
 from eyechart.stats.ranking import Ranking, rank
-from eyechart.suites.suite import split_variant
 
 NOTHING = "The models of {} cannot be ranked: no score is available for every corruption."
 

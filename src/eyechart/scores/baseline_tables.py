@@ -17,6 +17,8 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.corruptions.suites.catalogue import list_corruptions
+from eyechart.corruptions.suites.published import PUBLISHED, WITH_LEVELS
 from eyechart.images.published_source import SEVERITIES
 from eyechart.scores.baseline_names import (
     ALEXNET,
@@ -24,8 +26,6 @@ from eyechart.scores.baseline_names import (
     ROBUSTBENCH_3DCC,
     ROBUSTBENCH_ALEXNET,
 )
-from eyechart.suites.catalogue import list_corruptions
-from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 
 IMAGENET, ROBUSTBENCH = "imagenet-val", "robustbench-5000"
 """Image sets that the built-in tables were measured on."""

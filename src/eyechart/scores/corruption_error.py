@@ -13,6 +13,7 @@ from eyechart.core.arguments import as_flag, as_list, as_texts, brief
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.scores.baseline_tables import (
     Baseline,
     Errors,
@@ -21,7 +22,6 @@ from eyechart.scores.baseline_tables import (
     mean_errors,
 )
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
-from eyechart.suites.catalogue import list_corruptions
 
 ROUNDING = 1e-9
 """Error differences below this count as 0: sums of the same numbers differ by about 1e-16."""

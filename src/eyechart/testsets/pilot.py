@@ -17,8 +17,8 @@ from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.progress import Advance
 from eyechart.core.randomness import hash64
 from eyechart.core.records import Record
+from eyechart.corruptions.suites.suite import STRONGEST, Entry
 from eyechart.images.imageset import ImageSet
-from eyechart.suites.suite import STRONGEST, Entry
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, is_piloted, mildest, plan_samples, with_values
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of

@@ -12,11 +12,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.parts import file_name
+from eyechart.corruptions.suites.assets import entry_mark, is_ready, left_out, ready_entries
+from eyechart.corruptions.suites.from_files import FILE_SUITES, entries_of, is_read
+from eyechart.corruptions.suites.suite import Entry, load_suite
+from eyechart.corruptions.suites.suite_file import entries_in
 from eyechart.images.labels.space_names import NATIVE, SPACES
-from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
-from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
-from eyechart.suites.suite import Entry, load_suite
-from eyechart.suites.suite_file import entries_in
 from eyechart.testsets.testset_settings import (
     LEVELS,
     N_SAMPLES,

@@ -9,6 +9,16 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
+from eyechart.corruptions.suites.from_files import (
+    FILE_SUITES,
+    OTHERS,
+    known_names,
+    of_one_benchmark,
+    suite_of,
+    together_with,
+)
+from eyechart.corruptions.suites.published import WITH_LEVELS
+from eyechart.corruptions.suites.suite import load_suite
 from eyechart.images.image_files import unread_notes
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
@@ -17,16 +27,6 @@ from eyechart.images.published_arrays import find_arrays, open_arrays, open_imag
 from eyechart.images.published_folders import find_folders, is_one_corruption, list_published
 from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import FILES, Stimulus, find_stimulus, resolve_auto
-from eyechart.suites.from_files import (
-    FILE_SUITES,
-    OTHERS,
-    known_names,
-    of_one_benchmark,
-    suite_of,
-    together_with,
-)
-from eyechart.suites.published import WITH_LEVELS
-from eyechart.suites.suite import load_suite
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 

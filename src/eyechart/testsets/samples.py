@@ -13,14 +13,14 @@ from torch import Tensor
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.corruptions.suites.apply import draw_random
+from eyechart.corruptions.suites.assets import assets_mark
+from eyechart.corruptions.suites.strength import draw_from_domain, draw_severities, resolve
+from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.categories import CATEGORIES, NONE
 from eyechart.images.labels.spaces import category_labels
-from eyechart.suites.apply import draw_random
-from eyechart.suites.assets import assets_mark
-from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
-from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.testset_settings import PILOT, UNIFORM
 

@@ -18,11 +18,11 @@ from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
 from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
+from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
+from eyechart.corruptions.suites.assets import assets_of
+from eyechart.corruptions.suites.strength import Strengths
 from eyechart.images.identity import content_keys
 from eyechart.images.imageset import ImageSet
-from eyechart.suites.apply import corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of
-from eyechart.suites.strength import Strengths
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples
 from eyechart.visual_change.registry import find_ruler

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
+from eyechart.corruptions.suites.suite import STRONGEST
 from eyechart.images.imageset import ImageSet
-from eyechart.suites.suite import STRONGEST
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, mildest, severities_of, with_values
 from eyechart.testsets.stimuli import CleanImages, split_into_batches

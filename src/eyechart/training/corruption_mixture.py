@@ -9,10 +9,15 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.suites.apply import choose_entries, corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of, entry_mark
-from eyechart.suites.strength import Strengths, check_severity, draw_severities, draw_strengths
-from eyechart.suites.suite import STRONGEST, Entry
+from eyechart.corruptions.suites.apply import choose_entries, corrupt_batch, draw_random
+from eyechart.corruptions.suites.assets import assets_of, entry_mark
+from eyechart.corruptions.suites.strength import (
+    Strengths,
+    check_severity,
+    draw_severities,
+    draw_strengths,
+)
+from eyechart.corruptions.suites.suite import STRONGEST, Entry
 from eyechart.training.training_settings import Range
 from eyechart.visual_change.measure import measure_change
 

@@ -11,11 +11,11 @@ from typing import Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
+from eyechart.corruptions.suites.presets import TestPreset
 from eyechart.humans.human_settings import HumanReferences
 from eyechart.images.labels.space_names import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.scores.baseline_names import ALEXNET
-from eyechart.suites.presets import TestPreset
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 
 RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+)\s*)?")

@@ -145,8 +145,8 @@ def _line(reference: "Reference", experiment: str) -> str:
 
 def _matched(reference: "Reference", experiment: str) -> str:
     """Return text that names the corruptions for which an experiment is a reference."""
+    from eyechart.corruptions.suites.suite import all_entries
     from eyechart.humans.transfer import direct_names
-    from eyechart.suites.suite import all_entries
 
     direct = direct_names(experiment)
     words = [f"direct for {', '.join(direct)}"] if direct else []

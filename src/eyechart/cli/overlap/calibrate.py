@@ -16,11 +16,11 @@ from eyechart.pipeline.settings import LoadingSettings
 
 if TYPE_CHECKING:
     from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.corruptions.suites.suite import Suite
     from eyechart.images.imageset import ImageSet
     from eyechart.overlap.calibrate import Calibrated, RangeEnd
     from eyechart.overlap.calibration_record import CalibrationRecord
     from eyechart.overlap.robustness_probe import RobustnessProbe
-    from eyechart.suites.suite import Suite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +132,8 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
 
 def _chosen(source: CalibrationSource) -> "Suite":
     """Return a suite of the requested corruptions; by default, all corruptions of the suites."""
-    from eyechart.suites.suite import load_suite
-    from eyechart.suites.suite_file import choose_entries
+    from eyechart.corruptions.suites.suite import load_suite
+    from eyechart.corruptions.suites.suite_file import choose_entries
 
     suites = [load_suite(name) for name in source.suites]
     every = list(dict.fromkeys(entry.name for suite in suites for entry in suite))
@@ -219,9 +219,9 @@ def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
 
 
 def _write(calibrated: Sequence["Calibrated"], chosen: "Suite", summary: str, out: Path) -> None:
+    from eyechart.corruptions.suites.suite_file import write_suite
     from eyechart.overlap.calibrate import calibrated_suite
     from eyechart.overlap.calibration_record import record_path, write_table
-    from eyechart.suites.suite_file import write_suite
 
     source = f"{summary}. {chosen.source}"
     write_suite(calibrated_suite(calibrated, chosen.name, chosen.title, source), out)

@@ -98,7 +98,7 @@ def _print_selected(one: "OverlapMatrix", two: "OverlapMatrix", threshold: float
 
 def matrix_among(matrix: "OverlapMatrix", suites: Sequence[str]) -> "OverlapMatrix":
     """Return the matrix, restricted to corruptions that are in any of the suites."""
-    from eyechart.suites.suite import load_suite
+    from eyechart.corruptions.suites.suite import load_suite
 
     if not suites:
         return matrix

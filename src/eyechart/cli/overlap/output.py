@@ -121,7 +121,7 @@ def is_published(source: Path) -> bool:
 
 def members_of(known: tuple[str, ...], name: str) -> tuple[str, tuple[str, ...]]:
     """Return a suite's name and its corruptions, all of which must be known."""
-    from eyechart.suites.suite import load_suite
+    from eyechart.corruptions.suites.suite import load_suite
 
     suite = load_suite(name)
     members = tuple(entry.name for entry in suite)

@@ -100,9 +100,9 @@ def _common(overlaps: "Sequence[OverlapPanel]") -> list[str]:
 def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str]:
     """Return the corruptions to show, each once, in the requested order."""
     from eyechart.core.registry import unknown_name
+    from eyechart.corruptions.suites.catalogue import list_corruptions
+    from eyechart.corruptions.suites.published import PUBLISHED
     from eyechart.reports.series.overlap import clustered, in_order
-    from eyechart.suites.catalogue import list_corruptions
-    from eyechart.suites.published import PUBLISHED
 
     common = _common(overlaps)
     if len(common) < 2:

@@ -8,15 +8,15 @@ from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import shard_done, stopped
 from eyechart.core.errors import UsageError
+from eyechart.corruptions.suites.presets import STUDIES, preset_line, values_of
 from eyechart.overlap.overlap_settings import (
     IMAGENET_CLASSES,
     OverlapSettings,
 )
-from eyechart.suites.presets import STUDIES, preset_line, values_of
 from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from eyechart.suites.suite import Entry
+    from eyechart.corruptions.suites.suite import Entry
 
 
 @examples(
@@ -95,9 +95,9 @@ def run(
 def entries_of(suite_names: Sequence[str], corruptions: Sequence[str]) -> "tuple[Entry, ...]":
     """Return these corruptions, or all distinct corruptions of the suites if none are given."""
     from eyechart.cli.shared.console import note_left_out
-    from eyechart.suites.assets import left_out, ready_entries
-    from eyechart.suites.suite import load_suite
-    from eyechart.suites.suite_file import choose_entries
+    from eyechart.corruptions.suites.assets import left_out, ready_entries
+    from eyechart.corruptions.suites.suite import load_suite
+    from eyechart.corruptions.suites.suite_file import choose_entries
 
     suites = [load_suite(name) for name in suite_names]
     if not corruptions:
@@ -111,8 +111,8 @@ def benchmarks_of(
     suite_names: Sequence[str], entries: "tuple[Entry, ...]"
 ) -> dict[str, tuple[str, ...]]:
     """Return the corruptions of each suite, which must all be in the study."""
-    from eyechart.suites.assets import ready_entries
-    from eyechart.suites.suite import load_suite
+    from eyechart.corruptions.suites.assets import ready_entries
+    from eyechart.corruptions.suites.suite import load_suite
 
     known = {entry.name for entry in entries}
     benchmarks = {}

@@ -17,9 +17,9 @@ from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
+    from eyechart.corruptions.suites.suite import Suite
     from eyechart.overlap.matrix import OverlapMatrix
     from eyechart.overlap.selection import Selection, ThresholdRange
-    from eyechart.suites.suite import Suite
 
 TIES = 5
 """Maximum number of equally good sets that are printed."""
@@ -109,7 +109,7 @@ class SelectSettings:
         if self.suites and out is None:
             raise UsageError("--suite needs --out: add it, or omit --suite.")
         if out is not None:
-            from eyechart.suites.suite_file import check_suite_path
+            from eyechart.corruptions.suites.suite_file import check_suite_path
 
             check_suite_path(out)
         check_figure_file(self.figure)
@@ -199,9 +199,9 @@ def _suites(settings: SelectSettings) -> "list[Suite]":
 
     Without --suite, this is the study's suite if it has one, otherwise all published suites.
     """
+    from eyechart.corruptions.suites.published import PUBLISHED
+    from eyechart.corruptions.suites.suite import load_suite
     from eyechart.overlap.study_execution import SUITE
-    from eyechart.suites.published import PUBLISHED
-    from eyechart.suites.suite import load_suite
 
     if not settings.suites and _has_suite(settings.matrix):
         return [load_suite(str(settings.matrix / SUITE))]
@@ -212,7 +212,7 @@ def _write_benchmark(
     selection: "Selection[str]", suites: "list[Suite]", out: Path, source: Path
 ) -> None:
     from eyechart.core.registry import unknown_name
-    from eyechart.suites.suite_file import choose_entries, write_suite
+    from eyechart.corruptions.suites.suite_file import choose_entries, write_suite
 
     known = {entry.name for suite in suites for entry in suite}
     for name in selection.members:

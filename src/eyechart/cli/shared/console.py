@@ -33,7 +33,7 @@ def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
 
 def note_left_out(names: Iterable[str]) -> None:
     """Print a note for each corruption that is skipped because a file it needs is missing."""
-    from eyechart.suites.assets import left_out_notes
+    from eyechart.corruptions.suites.assets import left_out_notes
 
     for note in left_out_notes(names):
         print(f"Note: {note}")

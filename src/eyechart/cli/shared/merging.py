@@ -19,7 +19,7 @@ def merge_other(out: Path) -> str | None:
             command finishes.
     """
     from eyechart.core.storage.run_folder import RECORD, read_settings
-    from eyechart.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
+    from eyechart.corruptions.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
     from eyechart.testsets.testset_shards import has_testset_shards, merge_testset
 
     if has_testset_shards(out):

@@ -32,10 +32,10 @@ def style_transfer(
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.storage.locks import lock_file
+    from eyechart.corruptions.suites.assets import VARIABLE, write_styles
     from eyechart.images.image_sources import find_images
     from eyechart.images.imageset import load_listed
     from eyechart.models.find import load_model
-    from eyechart.suites.assets import VARIABLE, write_styles
     from eyechart.training.style_transfer import train_style_transfer
 
     out = settings.out

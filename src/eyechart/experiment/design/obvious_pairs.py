@@ -15,11 +15,11 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
+from eyechart.corruptions.suites.suite import all_entries
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
 from eyechart.experiment.design.study_samples import StudyImage, StudySample
 from eyechart.humans.human_responses import DIFFERENT, SAME
 from eyechart.humans.transfer import class_of
-from eyechart.suites.suite import all_entries
 
 OBVIOUS = 0.5
 STRONG_SHARE = 0.8

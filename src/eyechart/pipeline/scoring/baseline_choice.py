@@ -15,12 +15,12 @@ from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
+from eyechart.corruptions.suites.suite import all_entries
 from eyechart.images.imageset import ImageSet
 from eyechart.models.find import NAMED
 from eyechart.models.model import Model
 from eyechart.results.image_sets import ALEXNET_BASELINE, holds
 from eyechart.scores.baseline_tables import Baseline, built_in, find_baseline, measured_baseline
-from eyechart.suites.suite import all_entries
 from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.testset_settings import LEVELS, PARAMETERS
 

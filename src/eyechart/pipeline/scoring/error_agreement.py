@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress, Progress
+from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
 from eyechart.humans.human_responses import HumanResponses
 from eyechart.humans.importers.model_vs_human import plain_condition, stimulus_of
@@ -24,7 +25,6 @@ from eyechart.scores.error_consistency import (
     error_consistency_with_humans,
 )
 from eyechart.scores.scoring import Fit
-from eyechart.suites.suite import Entry
 
 HUMANS = "humans"
 """Name that stands for humans in place of a model's name."""

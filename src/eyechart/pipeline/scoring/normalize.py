@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.core.errors import UsageError
+from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.pipeline.scoring.baseline_choice import HUMANS, BaselineChoice
@@ -21,7 +22,6 @@ from eyechart.scores.corruption_error import corruption_error, mean_corruption_e
 from eyechart.scores.human_relative import clean_expected_error, expected_error
 from eyechart.scores.scoring import Fit, human_curve
 from eyechart.stats.estimate import Estimate, make_estimate, mean_estimate
-from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.plan import Plan
 
 

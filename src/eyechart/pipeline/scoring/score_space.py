@@ -8,6 +8,7 @@ import numpy as np
 
 from eyechart.core.parallel import map_on_threads, n_cores
 from eyechart.core.progress import Advance
+from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
 from eyechart.humans.human_fit import CategoryMix, category_mix
 from eyechart.humans.reference import METRICS
@@ -38,7 +39,6 @@ from eyechart.scores.scoring import (
 )
 from eyechart.stats.bootstrap import draw_ahead
 from eyechart.stats.estimate import Estimate, mean_estimate
-from eyechart.suites.suite import Entry
 
 MAX_THREADS = 6
 """Maximum number of threads. A quarter of the work holds Python's lock: with more threads, they

@@ -19,14 +19,14 @@ from eyechart.core.phrases import plural
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import one_of
 from eyechart.corruptions import Parameter, Values
+from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
+from eyechart.corruptions.suites.assets import assets_of, ready_entries
+from eyechart.corruptions.suites.strength import Strengths, resolve
+from eyechart.corruptions.suites.suite import Entry, Suite
 from eyechart.images.identity import named_keys
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE, Batch, to_rgb_levels
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.words import listed
-from eyechart.suites.apply import corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of, ready_entries
-from eyechart.suites.strength import Strengths, resolve
-from eyechart.suites.suite import Entry, Suite
 from eyechart.testsets.samples import LEVELS, mildest, severities_of
 from eyechart.testsets.uniform import CLOSE, find_strengths
 from eyechart.visual_change.registry import (

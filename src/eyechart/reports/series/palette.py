@@ -6,7 +6,7 @@ Colors of text, grids and backgrounds are in `reports/figures/paper_style.py` an
 
 from collections.abc import Iterable, Mapping
 
-from eyechart.suites.published import VCR, WITH_LEVELS
+from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 RED = "#C1272D"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eyechart.core.phrases import plural
+from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.report import OfCorruption, Part, Report, pointer
 from eyechart.reports.words import at_least, corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
-from eyechart.suites.published import VCR, WITH_LEVELS
 from eyechart.testsets.coverage import CorruptionCoverage
 
 FIXED, CONTINUOUS = WITH_LEVELS, VCR

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from eyechart.core.csv_table import csv_text
+from eyechart.corruptions.suites.suite import split_variant
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_texts, known, rank_text
 from eyechart.reports.series.ranks import swap_sentences
@@ -18,7 +19,6 @@ from eyechart.results.standings import Standings
 from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import kendall_tau
-from eyechart.suites.suite import split_variant
 
 if TYPE_CHECKING:
     from rich.table import Table

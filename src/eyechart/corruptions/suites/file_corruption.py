@@ -14,6 +14,8 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.corruptions.suites.apply import corrupt
+from eyechart.corruptions.suites.folder import Job, Settings, is_of_other_settings, note_of
 from eyechart.images.identity import file_digest
 from eyechart.images.image_files import (
     DECODED_PIXELS,
@@ -26,8 +28,6 @@ from eyechart.images.image_files import (
 )
 from eyechart.images.image_types import to_batch
 from eyechart.images.stimulus import STIMULI, find_stimulus
-from eyechart.suites.apply import corrupt
-from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 
 READ_AT_ONCE = 8
 HELD_IMAGES = 32

@@ -19,6 +19,10 @@ from eyechart.core.provenance import versions
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.core.version import __version__
+from eyechart.corruptions.suites.assets import assets_mark, assets_of
+from eyechart.corruptions.suites.strength import check_severity
+from eyechart.corruptions.suites.suite import find_variant
+from eyechart.corruptions.suites.textures import frost_textures
 from eyechart.images.image_files import (
     JPEG_QUALITY,
     ImageFile,
@@ -27,10 +31,6 @@ from eyechart.images.image_files import (
     read_note,
 )
 from eyechart.images.stimulus import find_stimulus
-from eyechart.suites.assets import assets_mark, assets_of
-from eyechart.suites.strength import check_severity
-from eyechart.suites.suite import find_variant
-from eyechart.suites.textures import frost_textures
 
 RECORD = "eyechart.json"
 SCHEMA = 1

@@ -11,8 +11,8 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import Corruption, Values
-from eyechart.suites.published import WITH_LEVELS
-from eyechart.suites.suite import Entry, load_suite
+from eyechart.corruptions.suites.published import WITH_LEVELS
+from eyechart.corruptions.suites.suite import Entry, load_suite
 
 FILE_SUITES = {
     "imagenet-3dcc": (

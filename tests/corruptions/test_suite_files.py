@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import eyechart as ec
 from calling import CPU, photo_levels, randomness
 from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
+from eyechart.corruptions.suites.assets import assets_of
+from eyechart.corruptions.suites.published import PUBLISHED
+from eyechart.corruptions.suites.strength import draw_severities, draw_strengths
+from eyechart.corruptions.suites.suite import Suite, find_entry, load_suite, parse_suite
+from eyechart.corruptions.suites.suite_file import choose_entries, suite_text, write_suite
 from eyechart.images.identity import named_keys
-from eyechart.suites.apply import corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of
-from eyechart.suites.published import PUBLISHED
-from eyechart.suites.strength import draw_severities, draw_strengths
-from eyechart.suites.suite import Suite, find_entry, load_suite, parse_suite
-from eyechart.suites.suite_file import choose_entries, suite_text, write_suite
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from places import ROOT

@@ -12,9 +12,9 @@ from torch import Tensor
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import CORRUPTIONS, Assets
 from eyechart.corruptions.occlusion import MOST
-from eyechart.suites.apply import corrupt
-from eyechart.suites.strength import draw_from_domain, resolve
-from eyechart.suites.suite import Entry, load_suite
+from eyechart.corruptions.suites.apply import corrupt
+from eyechart.corruptions.suites.strength import draw_from_domain, resolve
+from eyechart.corruptions.suites.suite import Entry, load_suite
 
 CANDIDATES = {entry.name: entry for entry in load_suite("noc-candidates")}
 CPU = torch.device("cpu")

@@ -15,11 +15,16 @@ from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Assets, Values
 from eyechart.corruptions.kernels.arithmetic import JUST_BELOW, to_bytes, to_levels, to_unit
+from eyechart.corruptions.suites.assets import assets_of
+from eyechart.corruptions.suites.strength import (
+    DEFAULT_SEVERITY,
+    Strengths,
+    check_severity,
+    resolve,
+)
+from eyechart.corruptions.suites.suite import DRAWN, Entry, find_variant
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.image_types import Batch, each_size, to_batch
-from eyechart.suites.assets import assets_of
-from eyechart.suites.strength import DEFAULT_SEVERITY, Strengths, check_severity, resolve
-from eyechart.suites.suite import DRAWN, Entry, find_variant
 
 Numbers = ArrayLike | Tensor
 """One number for all images, or one number per image."""

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import eyechart as ec
-from eyechart.suites.published import PUBLISHED
+from eyechart.corruptions.suites.published import PUBLISHED
 
 COUNTS = {
     "imagenet-c": 15,

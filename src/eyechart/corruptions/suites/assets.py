@@ -12,9 +12,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import write_torch
 from eyechart.corruptions.declaration import Assets
 from eyechart.corruptions.style import Styles, StyleTransfer
+from eyechart.corruptions.suites.suite import Entry, Suite
+from eyechart.corruptions.suites.textures import frost_textures
 from eyechart.images.identity import file_digest
-from eyechart.suites.suite import Entry, Suite
-from eyechart.suites.textures import frost_textures
 
 VARIABLE = "EYECHART_STYLE_TRANSFER"
 """The environment variable with the path of a trained style transfer network."""

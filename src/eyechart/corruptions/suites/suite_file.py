@@ -9,8 +9,15 @@ import yaml
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import near_names, one_of, shortened, stem, unknown_name
 from eyechart.core.storage.files import atomic_file
-from eyechart.suites.published import PUBLISHED, WITH_LEVELS
-from eyechart.suites.suite import SUITE_SUFFIXES, Entry, Suite, all_entries, load_suite, parse_suite
+from eyechart.corruptions.suites.published import PUBLISHED, WITH_LEVELS
+from eyechart.corruptions.suites.suite import (
+    SUITE_SUFFIXES,
+    Entry,
+    Suite,
+    all_entries,
+    load_suite,
+    parse_suite,
+)
 
 WIDTH = 100
 

@@ -11,8 +11,8 @@ import eyechart as ec
 from calling import CPU, photo_levels
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
-from eyechart.suites.strength import draw_from_domain, resolve
-from eyechart.suites.suite import all_entries, find_entry, load_suite, parse_suite
+from eyechart.corruptions.suites.strength import draw_from_domain, resolve
+from eyechart.corruptions.suites.suite import all_entries, find_entry, load_suite, parse_suite
 
 SIDES = (224, 299, 64, 32)
 

@@ -11,9 +11,9 @@ from PIL import Image
 
 import eyechart as ec
 from commands import assert_rejected, image_file
+from eyechart.corruptions.suites import array_layout, file_corruption, folder
+from eyechart.corruptions.suites.suite import find_entry
 from eyechart.images.stimulus import find_stimulus
-from eyechart.suites import array_layout, file_corruption, folder
-from eyechart.suites.suite import find_entry
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
 from layout_readers import list_folder, read_arrays, read_listed

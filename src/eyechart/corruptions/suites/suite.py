@@ -17,7 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
 from eyechart.corruptions import CORRUPTIONS, Corruption, Parameter
-from eyechart.suites.published import PUBLISHED
+from eyechart.corruptions.suites.published import PUBLISHED
 
 SUITE_SUFFIXES = (".yaml", ".yml")
 AT = "@"
@@ -188,7 +188,11 @@ def _read(name: str) -> Suite:
 
 @cache
 def _published(name: str) -> Suite:
-    text = files("eyechart.suites").joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
+    text = (
+        files("eyechart.corruptions.suites")
+        .joinpath("data", f"{name}.yaml")
+        .read_text(encoding="utf-8")
+    )
     return parse_suite(text, name)
 
 

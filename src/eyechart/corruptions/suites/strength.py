@@ -16,7 +16,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import Parameter, Values
-from eyechart.suites.suite import DRAWN, STRONGEST, Entry
+from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
 
 DEFAULT_SEVERITY = 3.0
 DRAWN_LEVELS = 10

@@ -21,6 +21,9 @@ from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.core.storage.job_queue import jobs_of
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.shards import Shard
+from eyechart.corruptions.suites.apply import corrupt
+from eyechart.corruptions.suites.folder import Job, Settings, claim
+from eyechart.corruptions.suites.layouts import ARRAYS, common_settings, folder_name
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
@@ -34,9 +37,6 @@ from eyechart.images.published_arrays import (
 )
 from eyechart.images.published_source import SEVERITIES
 from eyechart.images.stimulus import find_stimulus
-from eyechart.suites.apply import corrupt
-from eyechart.suites.folder import Job, Settings, claim
-from eyechart.suites.layouts import ARRAYS, common_settings, folder_name
 
 PARTS = ".parts"
 AT_ONCE = 256

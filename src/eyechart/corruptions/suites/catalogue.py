@@ -10,9 +10,9 @@ from eyechart.core.arguments import as_text
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import unknown_name
 from eyechart.corruptions import FAMILIES, Parameter
+from eyechart.corruptions.suites.strength import resolve
+from eyechart.corruptions.suites.suite import DRAWN, Entry, all_entries, find_variant, load_suite
 from eyechart.images.published_source import SEVERITIES
-from eyechart.suites.strength import resolve
-from eyechart.suites.suite import DRAWN, Entry, all_entries, find_variant, load_suite
 
 TABLE_SIDE = 224
 

@@ -19,10 +19,10 @@ from eyechart.core.storage.shard_records import (
     write_shard_record,
 )
 from eyechart.core.storage.shards import Shard
+from eyechart.corruptions.suites.array_layout import PARTS, array_parts, join_array
+from eyechart.corruptions.suites.folder import Job, Settings
+from eyechart.corruptions.suites.layouts import ARRAYS
 from eyechart.images.image_files import ImageFile
-from eyechart.suites.array_layout import PARTS, array_parts, join_array
-from eyechart.suites.folder import Job, Settings
-from eyechart.suites.layouts import ARRAYS
 
 
 def jobs_in(shard: Shard | None, jobs: Sequence[Job]) -> list[Job]:

@@ -13,17 +13,15 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.files import remove_leftovers
-from eyechart.images.image_files import ImageFile
-from eyechart.images.published_source import SEVERITIES
-from eyechart.suites.assets import is_ready
-from eyechart.suites.file_corruption import (
+from eyechart.corruptions.suites.assets import is_ready
+from eyechart.corruptions.suites.file_corruption import (
     HELD_IMAGES,
     FileOutcome,
     Sources,
     Tally,
     corrupt_files,
 )
-from eyechart.suites.folder import (
+from eyechart.corruptions.suites.folder import (
     SUFFIX_OF,
     Job,
     Settings,
@@ -31,9 +29,11 @@ from eyechart.suites.folder import (
     claim,
     recorded_versions,
 )
-from eyechart.suites.published import WITH_LEVELS
-from eyechart.suites.suite import find_entry, load_suite
-from eyechart.suites.suite_file import entries_in
+from eyechart.corruptions.suites.published import WITH_LEVELS
+from eyechart.corruptions.suites.suite import find_entry, load_suite
+from eyechart.corruptions.suites.suite_file import entries_in
+from eyechart.images.image_files import ImageFile
+from eyechart.images.published_source import SEVERITIES
 
 FOLDERS, ARRAYS = "imagenet-c", "cifar-c"
 STIMULI = {FOLDERS: "224", ARRAYS: "native"}
