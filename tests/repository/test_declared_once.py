@@ -107,18 +107,18 @@ REGISTRIES = {
     "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),
     "label rules": Declared(
         list(RULES),
-        {"labels/rules.py"},
+        {"images/labels/rules.py"},
         {"models/card.py": "the mean of a model's channels, its published accuracy"},
     ),
     "suites": Declared(
         PUBLISHED,
-        {"suites/published.py"},
+        {"corruptions/suites/published.py"},
         {
             "cli/compare.py": "examples in a help text",
             "overlap/published_benchmarks.py": "the published tables of two suites",
             "reports/figures/rank_figure.py": "which two suites the figure needs",
             "models/published_study.py": "the models of each paper",
-            "suites/presets.py": "the suite of each preset",
+            "corruptions/suites/presets.py": "the suite of each preset",
             "reports/terminal/leaderboard.py": "columns of a table of two suites",
             "results/ranking_comparison.py": "pairs of suites that papers compare",
             "scores/baseline_tables.py": "which suites a published baseline is for",

@@ -1,4 +1,4 @@
-"""`eyechart.compat.imagecorruptions`: that package's calls, shapes and strengths."""
+"""`eyechart.integrations.imagecorruptions`: that package's calls, shapes and strengths."""
 
 import csv
 import runpy
@@ -9,8 +9,8 @@ from PIL import Image
 from skimage import data
 
 import eyechart as ec
-from eyechart.compat import imagecorruptions as compat
-from eyechart.compat.imagecorruptions import corrupt, get_corruption_names
+from eyechart.integrations import imagecorruptions as compat
+from eyechart.integrations.imagecorruptions import corrupt, get_corruption_names
 from places import DATA
 
 MEASURED = DATA / "imagecorruptions_delta_v.csv"
@@ -158,7 +158,7 @@ def test_an_unknown_subset_is_rejected(subset):
 def test_a_loop_as_in_its_demo_runs_after_one_changed_import(tmp_path):
     script = tmp_path / "demo.py"
     script.write_text(
-        "from eyechart.compat.imagecorruptions import corrupt, get_corruption_names\n"
+        "from eyechart.integrations.imagecorruptions import corrupt, get_corruption_names\n"
         "import numpy as np\n"
         "image = np.full((427, 640, 3), 90, np.uint8)\n"
         "shapes = [corrupt(image, corruption_name=name, severity=i + 1).shape\n"

@@ -1,6 +1,6 @@
 """Drop-in replacement for the imagecorruptions package; only the import has to change.
 
-    from eyechart.compat.imagecorruptions import corrupt, get_corruption_names
+    from eyechart.integrations.imagecorruptions import corrupt, get_corruption_names
 
 Strengths are the same as in that package: the levels published for 224 px images are used unchanged
 at every image size, except for `elastic_transform`, which uses the package's own parameters.
