@@ -12,10 +12,10 @@ from scipy.optimize import lsq_linear
 from benchmarks.timing import machine_name
 from eyechart.core.arrays import FloatArray
 from eyechart.core.provenance import versions
-from eyechart.curves.bins import Bins
-from eyechart.curves.curve import Curve, fit_curve
-from eyechart.curves.estimator_registry import ESTIMATORS
-from eyechart.curves.spline import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
+from eyechart.stats.bins import Bins
+from eyechart.stats.curve import Curve, fit_curve
+from eyechart.stats.estimator_registry import ESTIMATORS
+from eyechart.stats.spline import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
 
 RIVALS = {
     "lsq_linear": "the same fit by scipy.optimize.lsq_linear with bounds",

@@ -11,8 +11,8 @@ import pyarrow.parquet as parquet
 
 import eyechart as ec
 from eyechart.core.arrays import IntArray
-from eyechart.curves.bins import bin_edges, bin_index
-from eyechart.curves.curve_settings import BINS
+from eyechart.stats.bins import bin_edges, bin_index
+from eyechart.stats.curve_settings import BINS
 from eyechart.testsets.testset_settings import PARAMETERS, PILOT
 
 REACHABLE = 0.005

@@ -16,8 +16,6 @@ from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.parallel import n_cores
 from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.parts import Parts
-from eyechart.curves.bins import bin_edges, bin_index
-from eyechart.curves.curve_settings import BINNINGS, BINS
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.categories import CATEGORIES, CLASSES, NONE, category_of
@@ -31,6 +29,8 @@ from eyechart.predictions.destroyed import COUNT, DESTROYED, DESTROYED_ROWS
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.record import BatchRecord, predictions_table
 from eyechart.results.writing import write_results
+from eyechart.stats.bins import bin_edges, bin_index
+from eyechart.stats.curve_settings import BINNINGS, BINS
 from eyechart.testsets.manifest_rows import SCHEMA, Measured, samples_table
 from eyechart.testsets.samples import Samples, plan_samples
 from eyechart.testsets.testset_settings import PARAMETERS

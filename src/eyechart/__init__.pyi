@@ -6,8 +6,6 @@ from eyechart.core.version import __version__ as __version__
 from eyechart.corruptions.suites.apply import corrupt as corrupt
 from eyechart.corruptions.suites.catalogue import describe_corruption as describe_corruption
 from eyechart.corruptions.suites.catalogue import list_corruptions as list_corruptions
-from eyechart.curves.curve import Curve as Curve
-from eyechart.curves.curve import fit_curve as fit_curve
 from eyechart.gates.gate import gate as gate
 from eyechart.gates.gate_results import GateResults as GateResults
 from eyechart.images.imageset import ImageSet as ImageSet
@@ -49,6 +47,8 @@ from eyechart.scores.error_consistency import (
 )
 from eyechart.scores.human_relative import hmri as hmri
 from eyechart.scores.human_relative import mrsi as mrsi
+from eyechart.stats.curve import Curve as Curve
+from eyechart.stats.curve import fit_curve as fit_curve
 from eyechart.stats.estimate import Estimate as Estimate
 from eyechart.testsets.testset import TestSet as TestSet
 from eyechart.testsets.testset import read_testset as read_testset

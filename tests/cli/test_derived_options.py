@@ -15,12 +15,12 @@ from eyechart.cli.app import app, main
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options, read_typed
 from eyechart.cli.shared.help import CommandLine
 from eyechart.core.options import GROUPS, Option, fields_of, signature_of
-from eyechart.curves.curve_settings import BINS, N_BOOTSTRAP
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import import_responses
 from eyechart.pipeline import settings as declared
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.scores.scoring import Fit
+from eyechart.stats.curve_settings import BINS, N_BOOTSTRAP
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.testset_settings import MIN_PER_BIN, N_SAMPLES, SampleSettings
 

@@ -14,11 +14,11 @@ import eyechart as ec
 import small_models
 from commands import assert_rejected
 from eyechart.cli.app import main
-from eyechart.curves.density import UNIFORM, Density, to_density
 from eyechart.humans.human_responses import CLEAN, make_responses, write_responses
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.pipeline.scoring.caveats import unusual_settings
 from eyechart.scores.scoring import Fit
+from eyechart.stats.density import UNIFORM, Density, to_density
 from eyechart.testsets.plan import Plan
 from eyechart.visual_change.registry import find_ruler
 from small_models import save_images

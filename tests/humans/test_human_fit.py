@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import eyechart as ec
-from eyechart.curves.density import Density
 from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.pipeline.human_references import experiments_of
@@ -15,6 +14,7 @@ from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer
 from eyechart.pipeline.scoring.normalize import human_error
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit
+from eyechart.stats.density import Density
 from result_records import space_results
 
 CHANCE = 1 / 16

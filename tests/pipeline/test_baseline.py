@@ -13,7 +13,6 @@ import eyechart as ec
 import published_scores as published
 from commands import assert_rejected
 from eyechart.corruptions.suites.catalogue import list_corruptions
-from eyechart.curves.curve import fit_curve
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import wordnet_ids
@@ -24,6 +23,7 @@ from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ModelResults
 from eyechart.scores.baseline_tables import find_baseline
 from eyechart.scores.human_relative import clean_expected_error, expected_error
+from eyechart.stats.curve import fit_curve
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published

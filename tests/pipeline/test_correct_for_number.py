@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from changing import replace
-from eyechart.curves.curve import fit_curve
 from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer, correct_for_number
 from eyechart.results.model_results import CorruptionResults
 from eyechart.scores.scenario import scenario
 from eyechart.scores.scoring import Fit
+from eyechart.stats.curve import fit_curve
 
 
 def curve(fall, seed, predictions=600):

@@ -17,8 +17,6 @@ import eyechart
 from eyechart.core.options import fields_of
 from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.corruptions.suites.published import PUBLISHED
-from eyechart.curves.curve_settings import BINNINGS, RIGHT_ANCHORS, CurveSettings
-from eyechart.curves.estimator_registry import ESTIMATORS
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.study_config import KINDS, StudyConfig
 from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
@@ -35,6 +33,8 @@ from eyechart.predictions.engines import ENGINES
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.scores.baseline_tables import built_in
 from eyechart.scores.registry import SCORES
+from eyechart.stats.curve_settings import BINNINGS, RIGHT_ANCHORS, CurveSettings
+from eyechart.stats.estimator_registry import ESTIMATORS
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 from eyechart.structure.structure_settings import ORDERS, SubclassSettings, SuperclassSettings
 from eyechart.testsets.testset_settings import SAMPLINGS, SampleSettings
@@ -101,7 +101,7 @@ REGISTRIES = {
     ),
     "curve methods": Declared(
         list(ESTIMATORS),
-        {"curves/estimator_registry.py"},
+        {"stats/estimator_registry.py"},
         {"humans/human_fit.py": "how two methods smooth rates of human responses"},
     ),
     "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),

@@ -11,10 +11,10 @@ import eyechart as ec
 import eyechart.results
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.results.results_file import read_results
 from eyechart.results.writing import schema_text
+from eyechart.stats.curve_settings import CurveSettings
 from eyechart.testsets.plan import Plan
 from places import ROOT
 from report_runs import human_run, make_once

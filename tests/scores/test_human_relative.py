@@ -7,10 +7,6 @@ from hypothesis import strategies as st
 from scipy.interpolate import PPoly
 
 import eyechart as ec
-from eyechart.curves.crossings import leads_between
-from eyechart.curves.density import Density
-from eyechart.curves.pieces import refined
-from eyechart.curves.spline import COEFFICIENTS, to_polynomials
 from eyechart.scores.human_relative import (
     areas_of,
     compared_areas,
@@ -20,7 +16,11 @@ from eyechart.scores.human_relative import (
     significant_ranges,
 )
 from eyechart.scores.similar import compare_corruptions
+from eyechart.stats.crossings import leads_between
+from eyechart.stats.density import Density
 from eyechart.stats.intervals import percentile_interval
+from eyechart.stats.pieces import refined
+from eyechart.stats.spline import COEFFICIENTS, to_polynomials
 
 # R̂, HMRI and MRSI of the VCR study's table of retrained models (its Table 3): before and after
 # retraining, two models, accuracy and consistency; then the human areas that they imply

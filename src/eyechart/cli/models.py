@@ -11,9 +11,9 @@ from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.phrases import count_of, verb
-from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.pipeline.settings import LoadingSettings, ModelCheckSettings
+from eyechart.stats.curve_settings import CurveSettings
 
 if TYPE_CHECKING:
     from eyechart.cli.shared.progress import ProgressBars

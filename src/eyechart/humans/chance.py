@@ -8,8 +8,8 @@ from scipy.interpolate import PPoly
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Bins
-from eyechart.curves.curve import Curve
+from eyechart.stats.bins import Bins
+from eyechart.stats.curve import Curve
 
 
 def corrected_for_chance(rates: ArrayLike, choices: int) -> FloatArray:

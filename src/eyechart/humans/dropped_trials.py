@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.curves.curve import Curve
 from eyechart.humans.human_responses import HumanResponses, join_responses, make_responses
 from eyechart.humans.reference import Reference
+from eyechart.stats.curve import Curve
 
 SIMULATED = "The participants of {} are simulated (robots): its responses are not human data."
 

@@ -7,11 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.anchors import right_end
-from eyechart.curves.bins import bin_edges, bin_index
-from eyechart.curves.curve import Curve, fit_curve
-from eyechart.curves.curve_settings import BINS
-from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, usual_min_per_bin
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.human_responses import (
     HumanResponses,
@@ -21,6 +16,11 @@ from eyechart.humans.human_responses import (
     one_by_one,
 )
 from eyechart.images.labels.categories import CATEGORIES
+from eyechart.stats.anchors import right_end
+from eyechart.stats.bins import bin_edges, bin_index
+from eyechart.stats.curve import Curve, fit_curve
+from eyechart.stats.curve_settings import BINS
+from eyechart.stats.estimator_registry import DEFAULT_ESTIMATOR, usual_min_per_bin
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 FitOptions = dict[str, Any]

@@ -12,8 +12,6 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import bin_edges, bin_index
-from eyechart.curves.curve import Curve
 from eyechart.humans.consistency import (
     check_rule,
     consistency,
@@ -31,6 +29,8 @@ from eyechart.humans.human_responses import (
 from eyechart.humans.placement import EXPERIMENTS, geirhos_responses
 from eyechart.humans.same_different import judgements_file
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
+from eyechart.stats.bins import bin_edges, bin_index
+from eyechart.stats.curve import Curve
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 METRICS = ("accuracy", "consistency")

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable, read_hits
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.benchmark_coverage import DirectTest
 from eyechart.overlap.matrix_intervals import resampled_shares
 from eyechart.scores.baseline_tables import Baseline
 from eyechart.scores.corruption_error import error_ratios
+from eyechart.stats.curve_settings import N_BOOTSTRAP
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 Interval = tuple[float, float]

@@ -7,9 +7,9 @@ from scipy.stats import pearsonr, spearmanr
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.stats.bootstrap import check_bootstrap, draw_weights
+from eyechart.stats.curve_settings import N_BOOTSTRAP
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 MIN_SHARED = 4

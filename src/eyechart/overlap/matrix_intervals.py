@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.overlap.matrix import (
     Hits,
     OverlapMatrix,
@@ -20,6 +19,7 @@ from eyechart.overlap.matrix import (
 )
 from eyechart.overlap.overlap_settings import MIN_GAIN
 from eyechart.stats.bootstrap import check_bootstrap, draw_units, weight_blocks
+from eyechart.stats.curve_settings import N_BOOTSTRAP
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
 AT_ONCE = 8_000_000

@@ -20,11 +20,11 @@ from eyechart.core.progress import Progress, no_advance
 from eyechart.core.records import Record
 from eyechart.core.storage.files import create_file
 from eyechart.core.storage.run_folder import RECORD, read_settings, settings_text, write_settings
-from eyechart.curves.curve import fit_curve
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.prepare import EvaluationInputs
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
+from eyechart.stats.curve import fit_curve
 from eyechart.stats.intervals import CONFIDENCE
 from eyechart.testsets.pilot import PilotMap, count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import Plan

@@ -23,13 +23,13 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.corruptions.suites.presets import TestPreset
-from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.pipeline.compute_settings import ComputeSettings
 from eyechart.pipeline.floors import Floor, read_floors
 from eyechart.scores.baseline_names import BASELINES
+from eyechart.stats.curve_settings import CurveSettings
 from eyechart.testsets.testset_settings import (
     LEVELS,
     N_SAMPLES,

@@ -10,10 +10,10 @@ from pydantic import PrivateAttr
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Known, Real, Record
-from eyechart.curves.curve import Curve
 from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.curve_significance import Lead
 from eyechart.scores.human_relative import Areas
+from eyechart.stats.curve import Curve
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 

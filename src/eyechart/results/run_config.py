@@ -12,11 +12,11 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, WrapSerializer
 
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import BINS, CurveSettings
-from eyechart.curves.density import to_density
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.transfer import PUBLISHED
 from eyechart.scores.scoring import Fit
+from eyechart.stats.curve_settings import BINS, CurveSettings
+from eyechart.stats.density import to_density
 from eyechart.testsets.plan import Plan
 from eyechart.visual_change.registry import DEFAULT_RULER, present_name
 

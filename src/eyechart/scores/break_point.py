@@ -6,10 +6,10 @@ import numpy as np
 from scipy.interpolate import PPoly
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.curve import Curve
-from eyechart.curves.pieces import stacked, values_at
+from eyechart.stats.curve import Curve
 from eyechart.stats.estimate import LEVELS, Estimate
 from eyechart.stats.intervals import small_sample_factor
+from eyechart.stats.pieces import stacked, values_at
 
 GRID, GRID_PARTS = np.linspace(0, 1, 1001), 10
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Real, Record
-from eyechart.curves.curve import Curve
-from eyechart.curves.pieces import values_at
 from eyechart.stats.bootstrap import shuffle_replicates
+from eyechart.stats.curve import Curve
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
 from eyechart.stats.p_values import bootstrap_p_value
+from eyechart.stats.pieces import values_at
 
 GRID = np.linspace(0, 1, 401)
 """Visual changes at which curves are compared pointwise."""

@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix
 from eyechart.core.arguments import as_list
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.stats.bootstrap import check_bootstrap, weight_blocks
+from eyechart.stats.curve_settings import N_BOOTSTRAP
 from eyechart.stats.estimate import LEVELS, Estimate
 from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.kappa import agreement, cohen_kappa

@@ -8,10 +8,6 @@ from scipy.sparse import coo_array
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.records import Record
-from eyechart.curves.crossings import four_areas, leads_between
-from eyechart.curves.curve import Curve
-from eyechart.curves.density import UNIFORM, Density
-from eyechart.curves.pieces import have_same_breaks, stacked, take_curves, values_at
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.curve_significance import (
     Lead,
@@ -20,8 +16,12 @@ from eyechart.scores.curve_significance import (
     pair_orders,
 )
 from eyechart.stats.bootstrap import resample_sums, shuffle_replicates
+from eyechart.stats.crossings import four_areas, leads_between
+from eyechart.stats.curve import Curve
+from eyechart.stats.density import UNIFORM, Density
 from eyechart.stats.estimate import Estimate, make_estimate
 from eyechart.stats.intervals import PUBLISHED_LEVEL
+from eyechart.stats.pieces import have_same_breaks, stacked, take_curves, values_at
 
 ROLES = ("human_curve", "model_curve")
 NAMES = ("humans", "model")

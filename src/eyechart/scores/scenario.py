@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve import Curve
-from eyechart.curves.density import areas_between
 from eyechart.scores.curve_significance import TOUCHING, Lead, pair_orders
 from eyechart.scores.human_relative import NAMES, Areas, compared_areas
+from eyechart.stats.curve import Curve
+from eyechart.stats.density import areas_between
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
 HUMANS_AHEAD, MODEL_AHEAD = "humans ahead", "model ahead"

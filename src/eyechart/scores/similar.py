@@ -1,8 +1,6 @@
 """Compare a model's scores under two similar corruptions, such as uniform and Gaussian noise."""
 
 from eyechart.core.records import Real, Record
-from eyechart.curves.curve import Curve
-from eyechart.curves.pieces import take_curves
 from eyechart.scores.curve_significance import (
     Lead,
     apart_ranges,
@@ -11,7 +9,9 @@ from eyechart.scores.curve_significance import (
 )
 from eyechart.scores.human_relative import compared_areas, compared_scores
 from eyechart.stats.bootstrap import shuffle_replicates
+from eyechart.stats.curve import Curve
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
+from eyechart.stats.pieces import take_curves
 
 
 class SimilarDifference(Record):

@@ -11,9 +11,6 @@ from itertools import combinations
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve import Curve
-from eyechart.curves.curve_settings import N_BOOTSTRAP
-from eyechart.curves.estimator_registry import SPLINE
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
 from eyechart.humans.transfer import (
@@ -24,6 +21,9 @@ from eyechart.humans.transfer import (
     grouped,
 )
 from eyechart.scores.curve_significance import resampled_gaps, unbroken_ranges
+from eyechart.stats.curve import Curve
+from eyechart.stats.curve_settings import N_BOOTSTRAP
+from eyechart.stats.estimator_registry import SPLINE
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 from eyechart.stats.p_values import SIGNIFICANT, bootstrap_p_value, holm
 

@@ -1,4 +1,4 @@
-"""Bootstrap resampling, estimates with confidence intervals, p-values, ranks and Cohen's κ.
+"""Monotone curves over visual change Δv, their areas and bounds; resampling, estimates and tests.
 
-Nothing here depends on files, models or labels.
+Numbers in, numbers out: nothing here reads files or knows which model or humans it describes.
 """

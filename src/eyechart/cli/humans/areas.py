@@ -8,8 +8,8 @@ import typer
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.core.phrases import count_of
-from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import HumanSettings
+from eyechart.stats.curve_settings import CurveSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference

@@ -12,8 +12,8 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
+from eyechart.stats.curve_settings import CurveSettings
 
 
 @examples(

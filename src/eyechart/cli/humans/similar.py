@@ -262,9 +262,9 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
 
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
     """Print the ranges of Δv in which the 83 % intervals of two human curves do not overlap."""
-    from eyechart.curves.curve_settings import N_BOOTSTRAP
-    from eyechart.curves.estimator_registry import SPLINE
     from eyechart.scores.similar_pairs import bands_apart
+    from eyechart.stats.curve_settings import N_BOOTSTRAP
+    from eyechart.stats.estimator_registry import SPLINE
 
     for metric in properties:
         one, two = (

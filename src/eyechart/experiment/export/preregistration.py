@@ -14,8 +14,6 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import fields_of
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.version import __version__
-from eyechart.curves.curve_settings import BINS, N_BOOTSTRAP
-from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR
 from eyechart.experiment.design.study_build import RECORD, BuildRecord, StudyOrigin, read_record
 from eyechart.experiment.quality.judging import find_rules
 from eyechart.experiment.storage.database_tables import (
@@ -33,6 +31,8 @@ from eyechart.experiment.storage.experiment_folder import (
     connect_study,
 )
 from eyechart.experiment.study_config import StudyConfig
+from eyechart.stats.curve_settings import BINS, N_BOOTSTRAP
+from eyechart.stats.estimator_registry import DEFAULT_ESTIMATOR
 from eyechart.stats.intervals import CONFIDENCE
 
 FILE = "preregistration.md"

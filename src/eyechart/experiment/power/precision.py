@@ -6,7 +6,6 @@ import numpy as np
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve import Curve, fit_curve
 from eyechart.experiment.power.simulated_study import (
     AGREEMENT,
     StimulusTable,
@@ -16,6 +15,7 @@ from eyechart.experiment.power.simulated_study import (
 from eyechart.experiment.simulate.psychometric import Psychometric
 from eyechart.humans.reference import Reference
 from eyechart.scores.human_relative import compared_replicates
+from eyechart.stats.curve import Curve, fit_curve
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 STUDIES, N_BOOTSTRAP = 4, 200

@@ -7,12 +7,12 @@ from eyechart.core.arguments import digits
 from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.registry import one_of
 from eyechart.corruptions.suites.suite import Entry, all_entries
-from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.scoring.baseline_choice import BaselineChoice
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.model_results import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_RULER, Fit
+from eyechart.stats.density import UNIFORM, to_density
 from eyechart.testsets.coverage import CorruptionCoverage
 from eyechart.testsets.plan import MOVED, Plan
 from eyechart.visual_change.registry import find_ruler, geometry_rulers

@@ -11,8 +11,6 @@ import numpy as np
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.anchors import right_end
-from eyechart.curves.curve import Curve, fit_curve
 from eyechart.humans.chance import corrected_curve
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
@@ -37,6 +35,8 @@ from eyechart.scores.scoring import (
     estimate_mean,
     human_curve,
 )
+from eyechart.stats.anchors import right_end
+from eyechart.stats.curve import Curve, fit_curve
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.stats.intervals import CONFIDENCE
 from eyechart.stats.p_values import holm

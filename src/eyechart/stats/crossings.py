@@ -6,8 +6,8 @@ import numpy as np
 from scipy.interpolate import PPoly
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.density import Density, areas_under
-from eyechart.curves.pieces import refined
+from eyechart.stats.density import Density, areas_under
+from eyechart.stats.pieces import refined
 
 NARROWEST, SMALLEST = 1e-6, 1e-9
 """Narrower ranges and smaller differences between curves are treated as rounding errors."""

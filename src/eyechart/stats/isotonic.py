@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import PPoly
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.bins import Bins
+from eyechart.stats.bins import Bins
 
 
 def isotonic_curves(

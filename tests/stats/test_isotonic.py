@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 import eyechart as ec
-from eyechart.curves.bins import Bins, bin_edges, count_bins
-from eyechart.curves.estimator_registry import ESTIMATORS
-from eyechart.curves.isotonic import isotonic_curves
+from eyechart.stats.bins import Bins, bin_edges, count_bins
+from eyechart.stats.estimator_registry import ESTIMATORS
+from eyechart.stats.isotonic import isotonic_curves
 
 EDGES = bin_edges("paper", 40)
 CENTERS = (EDGES[1:] + EDGES[:-1]) / 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of
-from eyechart.curves.estimator_registry import (
+from eyechart.stats.estimator_registry import (
     DEFAULT_ESTIMATOR,
     ESTIMATORS,
     SPLINE,
@@ -16,7 +16,7 @@ from eyechart.curves.estimator_registry import (
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 if TYPE_CHECKING:
-    from eyechart.curves.density import AnyDensity
+    from eyechart.stats.density import AnyDensity
 
 BINS, N_BOOTSTRAP = 40, 1000
 """Default numbers of bins and of bootstrap replicates."""

@@ -9,15 +9,15 @@ from eyechart.core.registry import Registry
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 if TYPE_CHECKING:
-    from eyechart.curves.estimators import CurveEstimator
+    from eyechart.stats.estimators import CurveEstimator
 
 DEFAULT_ESTIMATOR, SPLINE = "isotonic", "spline"
 """The default, and Algorithm 1 of the VCR paper."""
 
 ESTIMATORS: "Registry[CurveEstimator]" = Registry("estimator")
-ESTIMATORS.add_lazily(DEFAULT_ESTIMATOR, "eyechart.curves.estimators:ISOTONIC")
-ESTIMATORS.add_lazily(SPLINE, "eyechart.curves.estimators:SPLINE")
-ESTIMATORS.add_lazily("cobs", "eyechart.curves.estimators:COBS")
+ESTIMATORS.add_lazily(DEFAULT_ESTIMATOR, "eyechart.stats.estimators:ISOTONIC")
+ESTIMATORS.add_lazily(SPLINE, "eyechart.stats.estimators:SPLINE")
+ESTIMATORS.add_lazily("cobs", "eyechart.stats.estimators:COBS")
 
 
 def usual_min_per_bin(estimator: str) -> float:

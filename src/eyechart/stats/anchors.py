@@ -5,7 +5,7 @@ import numpy as np
 from eyechart.core.arguments import as_within, brief
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import RIGHT_ANCHORS
+from eyechart.stats.curve_settings import RIGHT_ANCHORS
 
 
 def check_right_anchor(anchor: str | float) -> None:

@@ -15,7 +15,7 @@ from scipy.special import betainc
 from eyechart.core.arguments import brief, digits
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.pieces import refined, values_at
+from eyechart.stats.pieces import refined, values_at
 
 CELLS = 1000
 """Number of steps that approximate a density given as a function."""

@@ -12,7 +12,7 @@ from scipy.interpolate import BSpline, PPoly
 from scipy.optimize import nnls
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.bins import Bins
+from eyechart.stats.bins import Bins
 
 INTERVALS, DEGREE = 20, 2
 COEFFICIENTS = INTERVALS + DEGREE

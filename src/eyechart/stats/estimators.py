@@ -8,11 +8,11 @@ from scipy.interpolate import PPoly
 from scipy.optimize import linprog
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.bins import Bins
-from eyechart.curves.estimator_registry import ESTIMATORS
-from eyechart.curves.isotonic import isotonic_curves
-from eyechart.curves.pieces import CurveStack
-from eyechart.curves.spline import (
+from eyechart.stats.bins import Bins
+from eyechart.stats.estimator_registry import ESTIMATORS
+from eyechart.stats.isotonic import isotonic_curves
+from eyechart.stats.pieces import CurveStack
+from eyechart.stats.spline import (
     COEFFICIENTS,
     DEGREE,
     bin_rows,
@@ -22,7 +22,7 @@ from eyechart.curves.spline import (
     fit_splines,
     second_derivatives,
 )
-from eyechart.curves.spline import to_polynomials as to_pieces
+from eyechart.stats.spline import to_polynomials as to_pieces
 
 Anchors = FloatArray | None
 """The anchor of each curve at Δv = 0 or at Δv = 1; None if there is no anchor."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from eyechart.core.arguments import as_text, as_whole, brief
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import BINNINGS
+from eyechart.stats.curve_settings import BINNINGS
 
 MAX_BINS = 1000
 """Maximum number of bins: with more, even 50,000 samples would leave fewer than 50 per bin."""

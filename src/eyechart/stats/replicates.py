@@ -13,8 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from eyechart.core.arrays import FloatArray, IntArray, places_in
-from eyechart.curves.bins import Bins, bin_index
-from eyechart.curves.curve_samples import CurveSamples, Names
+from eyechart.stats.bins import Bins, bin_index
 from eyechart.stats.bootstrap import (
     CACHED_WEIGHTS,
     MAX_BLOCK,
@@ -24,6 +23,7 @@ from eyechart.stats.bootstrap import (
     resample_sums,
     weight_blocks,
 )
+from eyechart.stats.curve_samples import CurveSamples, Names
 
 _DIGESTING = Lock()
 
