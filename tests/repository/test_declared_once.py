@@ -130,9 +130,9 @@ REGISTRIES = {
         {"corruptions/"},
         {
             "cli/corrupt.py": "examples in a help text",
-            "compat/imagecorruptions.py": "that package's own list",
             "experiment/server/debrief.py": "everyday words by parts of names",
             "humans/transfer.py": "which corruption a published experiment is",
+            "integrations/imagecorruptions.py": "that package's own list",
         },
     ),
 }
