@@ -46,9 +46,9 @@ PACKAGES = ("scores", "stats", "corruptions", "testsets", "results")
 """Packages that are changed, each in the same number of places."""
 
 TESTS = (
-    "tests/cli", "tests/corruptions", "tests/gates", "tests/humans",
-    "tests/integrations", "tests/overlap", "tests/pipeline", "tests/predictions", "tests/reports",
-    "tests/results", "tests/rulers", "tests/scores", "tests/stats", "tests/structure", "tests/testsets",
+    "tests/cli", "tests/corruptions", "tests/gates", "tests/humans", "tests/integrations",
+    "tests/overlap", "tests/pipeline", "tests/predictions", "tests/reports", "tests/results",
+    "tests/rulers", "tests/scores", "tests/stats", "tests/structure", "tests/testsets",
 )  # fmt: skip
 """Tests that run: those of the packages, and of packages that build on them."""
 

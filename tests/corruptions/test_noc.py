@@ -10,7 +10,8 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import CORRUPTIONS, Assets
+from eyechart.corruptions.declaration import Assets
+from eyechart.corruptions.library import CORRUPTIONS
 from eyechart.corruptions.occlusion import MOST
 from eyechart.corruptions.suites.apply import corrupt
 from eyechart.corruptions.suites.strength import draw_from_domain, resolve

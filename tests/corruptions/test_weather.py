@@ -10,7 +10,6 @@ from skimage.color import rgb2gray
 import eyechart as ec
 from calling import CPU, apply, photo, photo_levels, randomness, values
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions import CORRUPTIONS
 from eyechart.corruptions.kernels.arithmetic import luma
 from eyechart.corruptions.kernels.filters import smooth
 from eyechart.corruptions.kernels.water import (
@@ -21,6 +20,7 @@ from eyechart.corruptions.kernels.water import (
     relief_in_torch,
     water_relief,
 )
+from eyechart.corruptions.library import CORRUPTIONS
 from eyechart.corruptions.suites.textures import frost_textures
 from eyechart.corruptions.weather import _resize, plasma
 

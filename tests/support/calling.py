@@ -9,7 +9,8 @@ from skimage import data
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import CORRUPTIONS, Assets
+from eyechart.corruptions.declaration import Assets
+from eyechart.corruptions.library import CORRUPTIONS
 
 CPU = torch.device("cpu")
 PHOTOS = ("astronaut", "chelsea", "coffee", "rocket")

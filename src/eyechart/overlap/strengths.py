@@ -10,7 +10,7 @@ from math import inf, log
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.corruptions import Parameter
+from eyechart.corruptions.declaration import Parameter
 from eyechart.corruptions.suites.strength import Strengths
 from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
 

@@ -13,7 +13,7 @@ from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import Assets, Values
+from eyechart.corruptions.declaration import Assets, Values
 from eyechart.corruptions.kernels.arithmetic import JUST_BELOW, to_bytes, to_levels, to_unit
 from eyechart.corruptions.suites.assets import assets_of
 from eyechart.corruptions.suites.strength import (

@@ -9,7 +9,8 @@ import torch
 from eyechart.core.arguments import as_text
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import unknown_name
-from eyechart.corruptions import FAMILIES, Parameter
+from eyechart.corruptions.declaration import Parameter
+from eyechart.corruptions.library import FAMILIES
 from eyechart.corruptions.suites.strength import resolve
 from eyechart.corruptions.suites.suite import DRAWN, Entry, all_entries, find_variant, load_suite
 from eyechart.images.published_source import SEVERITIES

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions import Corruption, Values
+from eyechart.corruptions.declaration import Corruption, Values
 from eyechart.corruptions.suites.published import WITH_LEVELS
 from eyechart.corruptions.suites.suite import Entry, load_suite
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions import Parameter, Values
+from eyechart.corruptions.declaration import Parameter, Values
 from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
 
 DEFAULT_SEVERITY = 3.0

@@ -16,7 +16,8 @@ from eyechart.core.arguments import as_path, as_text, brief, digits, regular_fil
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
-from eyechart.corruptions import CORRUPTIONS, Corruption, Parameter
+from eyechart.corruptions.declaration import Corruption, Parameter
+from eyechart.corruptions.library import CORRUPTIONS
 from eyechart.corruptions.suites.published import PUBLISHED
 
 SUITE_SUFFIXES = (".yaml", ".yml")

@@ -18,7 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import plural
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import one_of
-from eyechart.corruptions import Parameter, Values
+from eyechart.corruptions.declaration import Parameter, Values
 from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
 from eyechart.corruptions.suites.assets import assets_of, ready_entries
 from eyechart.corruptions.suites.strength import Strengths, resolve
