@@ -23,19 +23,21 @@ OPTIONS ?=
 BOARD := build/leaderboard
 ASK := $(MODELS) --images $(IMAGES) --bins 14 --min-per-bin 8 $(OPTIONS)
 
-# The experiment's pages, bundled from what lies in frontend/
-PAGES := src/eyechart/experiment/static/app.js
-WIRE := frontend/src/wire.ts
-PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(wildcard src/eyechart/experiment/languages/*.json) $(addprefix frontend/, \
+# The experiment with participants is distributed separately; its pages are bundled from frontend/
+EXPERIMENT := packages/experiment
+PAGES := $(EXPERIMENT)/src/eyechart_experiment/static/app.js
+WIRE := $(EXPERIMENT)/frontend/src/wire.ts
+PAGE_SOURCES := $(shell find $(EXPERIMENT)/frontend/src $(EXPERIMENT)/frontend/test -type f) $(wildcard $(EXPERIMENT)/src/eyechart_experiment/languages/*.json) $(addprefix $(EXPERIMENT)/frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
-.PHONY: help install demo test beside validate coverage mutation bench leaderboard record-references record-inventory lint \
+.PHONY: help install demo test test-eyechart test-experiment beside validate coverage mutation bench leaderboard record-references record-inventory lint \
     format browser frontend notebooks docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo      three models on 20 images under 14 corruptions, compared with humans"
 	@echo "make test      lint, tests, docs"
+	@echo "make test-eyechart, make test-experiment  the tests of one of the two distributions"
 	@echo "make validate  the long tests, then make bench"
 	@echo "make coverage  the lines and branches that the tests run, by package"
 	@echo "make mutation  the share of 400 small changes of the code that the tests notice"
@@ -49,7 +51,7 @@ help:
 	@echo "make notebooks run the notebooks of the documentation and store their outputs"
 	@echo "make docs      build the documentation into site/"
 
-$(STAMP): pyproject.toml constraints.txt requirements.lock install.sh
+$(STAMP): pyproject.toml $(EXPERIMENT)/pyproject.toml constraints.txt requirements.lock install.sh
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@sh install.sh $(BIN)/python
 	touch $@
@@ -57,7 +59,7 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock install.sh
 install: $(STAMP)
 
 # The demo needs fewer packages than development, and the environment of the latter has them all.
-$(DEMO_STAMP): pyproject.toml constraints.txt requirements-demo.lock install.sh
+$(DEMO_STAMP): pyproject.toml $(EXPERIMENT)/pyproject.toml constraints.txt requirements-demo.lock install.sh
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -e $(STAMP) || sh install.sh $(BIN)/python demo
 	touch $@
@@ -98,18 +100,18 @@ browser:
 
 # Types of requests and replies, and the list of recruiters, from what the server declares. They are
 # in git, and current where nothing was changed: without the environment they are taken as they are.
-$(WIRE): src/eyechart/experiment/server/wire.py $(wildcard src/eyechart/experiment/recruiters/*.py)
-	@test ! -x $(BIN)/python || $(BIN)/python tools/write_wire.py
+$(WIRE): $(EXPERIMENT)/src/eyechart_experiment/server/wire.py $(wildcard $(EXPERIMENT)/src/eyechart_experiment/recruiters/*.py)
+	@test ! -x $(BIN)/python || $(BIN)/python $(EXPERIMENT)/tools/write_wire.py
 	@touch $@
 
 $(PAGES): $(PAGE_SOURCES) $(WIRE)
-	@sh frontend/build.sh
+	@sh $(EXPERIMENT)/frontend/build.sh
 
 frontend: $(PAGES)
 
 # How long images are seen and how soon a server responds is measured with nothing beside it.
-ALONE := tests/experiment/test_timing.py tests/experiment/test_load.py tests/experiment/test_deployed.py \
-    tests/experiment/test_deployed_pages.py
+ALONE := $(EXPERIMENT)/tests/test_timing.py $(EXPERIMENT)/tests/test_load.py $(EXPERIMENT)/tests/test_deployed.py \
+    $(EXPERIMENT)/tests/test_deployed_pages.py
 BESIDE := $(addprefix --ignore=,$(ALONE))
 
 # Tests wait for browsers and servers now and then, at first in particular; lint and docs, one after
@@ -120,6 +122,14 @@ test: $(STAMP) browser frontend
 
 beside: $(STAMP)
 	$(PYTEST) $(BESIDE)
+
+# The tests of each distribution by itself
+test-eyechart: $(STAMP) browser
+	$(PYTEST) tests
+
+test-experiment: $(STAMP) browser frontend
+	$(PYTEST) $(EXPERIMENT)/tests $(BESIDE)
+	$(PYTEST) -n 0 $(ALONE)
 
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against (make bench)
 validate: $(STAMP) browser frontend

@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from typer.main import get_command
 
 import eyechart
-from eyechart.cli.app import app
+from eyechart.cli.app import add_separate_commands, app
 from eyechart.core.options import GROUPS, Field, fields_of
 from eyechart.corruptions.suites.catalogue import describe_corruption, describe_parameter
 from eyechart.corruptions.suites.published import PUBLISHED
@@ -24,17 +24,24 @@ from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED
 
 SCHEMA = "results.schema.json"
+EXPERIMENT = "packages/experiment/docs"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the JSON Schema of results.json to the site, from where the package keeps it."""
     source = Path(eyechart.__file__).parent / "results" / SCHEMA
     files.append(File.generated(config, SCHEMA, abs_src_path=str(source)))
+    for path in (Path(config.docs_dir).parent / EXPERIMENT).iterdir():
+        files.append(File.generated(config, path.name, abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return the page with its tables (MkDocs calls this for every page)."""
+    """Return the page with its tables (MkDocs calls this for every page).
+
+    In the repository, pages of the experiment are in its own folder; on the site they are not.
+    """
+    markdown = markdown.replace(f"](../{EXPERIMENT}/", "](").replace("](../../../docs/", "](")
     for name, make in TABLES.items():
         marker = f"<!-- {name} -->"
         if marker in markdown:
@@ -182,6 +189,7 @@ def networks() -> str:
 
 def commands() -> str:
     """Return every command with its arguments and options."""
+    add_separate_commands()
     return "\n\n".join(_commands("eyechart", get_command(app)))
 
 

@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+EXPERIMENT = "packages/experiment"
 CONSTRAINTS, LICENSES = "constraints.txt", "docs/licenses.md"
 LOCK, DEMO_LOCK = "requirements.lock", "requirements-demo.lock"
-OWN = "eyechart"
+OWN = ("eyechart", "eyechart-experiment")
 BUILDS = ("torch", "triton", "nvidia-", "cuda-")
 """Packages whose files depend on the machine's accelerator, not only on its Python."""
 
@@ -92,10 +93,12 @@ def resolve(extras: str, upgrade: bool, peers: Sequence[str] = ()) -> list[Packa
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"]
         command += ["--ignore-installed", "--report", str(report), *kept]
-        subprocess.run([*command, *BUILD, *peers, "-e", f"{ROOT}[{extras}]"], check=True)
+        experiment = f"{ROOT / EXPERIMENT}[dev]" if "dev" in extras else str(ROOT / EXPERIMENT)
+        own = ["-e", f"{ROOT}[{extras}]", "-e", experiment]
+        subprocess.run([*command, *BUILD, *peers, *own], check=True)
         chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
     found = [_package(each["metadata"]) for each in chosen]
-    return sorted((each for each in found if each.name != OWN), key=lambda each: each.name)
+    return sorted((each for each in found if each.name not in OWN), key=lambda each: each.name)
 
 
 def _package(metadata: Mapping[str, Any]) -> Package:
@@ -150,7 +153,7 @@ def licenses_text(names: list[str]) -> str:
         "",
         "Licenses of the packages in the development environment, as stated in their metadata."
         " eyechart itself is under Apache-2.0 and contains none of them; the pages of the"
-        " experiment contain the packages listed in `frontend/NOTICES.txt`."
+        " experiment contain the packages listed in `packages/experiment/frontend/NOTICES.txt`."
         " Written by `tools/lock.py`.",
         "",
         "| package | version | license |",

@@ -1,42 +1,9 @@
 """Named pipes, sockets and devices in the place of files: nothing waits for them."""
 
-import os
-import threading
-from contextlib import contextmanager
-
 import pytest
 
 import small_models
-from commands import assert_rejected, image_file
-
-
-@contextmanager
-def pipe(path):
-    """A named pipe that must not be opened: reading from it would wait for its writer for ever.
-
-    A writer is ready, so that a command which opens it ends, and is found out.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.mkfifo(path)
-    was_opened = []
-
-    def write():
-        writing = os.open(path, os.O_WRONLY)
-        was_opened.append(not is_over)
-        os.close(writing)
-
-    is_over = False
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield path
-    finally:
-        is_over = True
-        reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        writer.join()
-        os.close(reading)
-    assert was_opened == [False], f"{path} was opened"
-
+from commands import assert_rejected, image_file, pipe
 
 PIPE = "it must be a regular file, but it is a named pipe"
 MODEL = "small_models:colors"
@@ -97,8 +64,6 @@ def test_a_named_pipe_among_images_is_named_and_never_opened(run, tmp_path, monk
         (("humans", "import", "{}", "--format", "vcr", "--out", "h.parquet"), "table.csv"),
         (("humans", "areas", "{}"), "humans.parquet"),
         (("overlap", "select", "{}", "--threshold", 0.1), "matrix.csv"),
-        (("experiment", "new", "study", "--testset", "{}", "--images", "photos"), "t.parquet"),
-        (("experiment", "new", "study", "--testset", "t", "--settings", "{}"), "settings.yaml"),
     ],
 )
 def test_a_named_pipe_as_an_option_is_one_sentence(run, tmp_path, monkeypatch, command, name):

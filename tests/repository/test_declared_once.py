@@ -9,16 +9,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-import eyechart
 from eyechart.core.options import fields_of
 from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.corruptions.suites.published import PUBLISHED
-from eyechart.experiment.recruiters import RECRUITERS
-from eyechart.experiment.study_config import KINDS, StudyConfig
 from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importers import FORMATS
@@ -41,8 +37,9 @@ from eyechart.testsets.testset_settings import SAMPLINGS, SampleSettings
 from eyechart.training.recipe import PRECISIONS, SCHEDULES, TUNED, Recipe
 from eyechart.training.training_settings import RetrainSettings
 from eyechart.visual_change.registry import RULERS
-
-SOURCE = Path(eyechart.__file__).parent
+from eyechart_experiment.recruiters import RECRUITERS
+from eyechart_experiment.study_config import KINDS, StudyConfig
+from places import python_files
 
 
 @dataclass(frozen=True)
@@ -90,12 +87,12 @@ REGISTRIES = {
             "structure/structure_settings.py": "those of two published studies",
         },
     ),
-    "recruiters": Declared(list(RECRUITERS), {"experiment/recruiters/"}),
+    "recruiters": Declared(list(RECRUITERS), {"eyechart_experiment/recruiters/"}),
     "importers": Declared(
         list(FORMATS),
         {"humans/importers/"},
         {
-            "experiment/server/routes.py": "counts of trials",
+            "eyechart_experiment/server/routes.py": "counts of trials",
             "rulers/study_settings.py": "columns of a table of human counts",
         },
     ),
@@ -130,7 +127,7 @@ REGISTRIES = {
         {"corruptions/"},
         {
             "cli/corrupt.py": "examples in a help text",
-            "experiment/server/debrief.py": "everyday words by parts of names",
+            "eyechart_experiment/server/debrief.py": "everyday words by parts of names",
             "humans/transfer.py": "which corruption a published experiment is",
             "integrations/imagecorruptions.py": "that package's own list",
         },
@@ -162,8 +159,8 @@ CHOICES = [
 def strings() -> dict[str, frozenset[str]]:
     """Return the strings of every module of the package by its path."""
     return {
-        path.relative_to(SOURCE).as_posix(): frozenset(strings_of(path.read_text(encoding="utf-8")))
-        for path in sorted(SOURCE.rglob("*.py"))
+        name: frozenset(strings_of(path.read_text(encoding="utf-8")))
+        for name, path in python_files().items()
     }
 
 
@@ -215,7 +212,7 @@ def test_exceptions_are_needed(kind):
 
 
 OTHER_NUMBERS = {
-    "experiment/design/collection.py": "a share of simulated studies",
+    "eyechart_experiment/design/collection.py": "a share of simulated studies",
     "overlap/overlap_settings.py": "the accuracy that is kept at the mild end of a range",
     "pipeline/scoring/caveats.py": "a visual change",
     "testsets/uniform.py": "how far a search steps",
@@ -226,8 +223,8 @@ OTHER_NUMBERS = {
 
 def test_levels_of_intervals_are_written_once():
     written = {
-        path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
+        name
+        for name, path in python_files().items()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in (CONFIDENCE, PUBLISHED_LEVEL)
     }

@@ -11,14 +11,15 @@ import typer
 import yaml
 from PIL import Image
 
-from eyechart.cli.app import app, main
+from eyechart.cli.app import add_separate_commands, app, main
 from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.corruptions.suites.suite import all_entries, load_suite
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
-from places import ROOT
+from places import EXPERIMENT, ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *EXPERIMENT.glob("docs/*.md")]
+add_separate_commands()
 COMMAND_LINE = typer.main.get_command(app)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -21,7 +21,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eyechart.images.labels.imagenet import wordnet_ids
-from places import ROOT
+from places import EXPERIMENT, ROOT
 from small_models import TINTS, save_images
 from tiny_networks import write_script
 from toy_models import DEMO_BLOCKS
@@ -63,7 +63,8 @@ class Step:
 
 def commands_of(page: str) -> list[str]:
     """Return the commands that a page shows, each in one line."""
-    path = ROOT / page if page == "README.md" else ROOT / "docs" / page
+    folders = (ROOT, ROOT / "docs", EXPERIMENT / "docs")
+    (path,) = (folder / page for folder in folders if (folder / page).is_file())
     text = path.read_text("utf-8").replace("\\\n", " ")
     blocks = re.findall(r"^```(?:text|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]

@@ -11,12 +11,18 @@ import pytest
 import yaml
 from markdown import Markdown
 
-from places import ROOT
+from places import EXPERIMENT, ROOT
 
 DOCS = ROOT / "docs"
 OUTSIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-PAGES = [*OUTSIDE, *sorted(DOCS.glob("*.md")), *sorted((DOCS / "notebooks").glob("*.ipynb"))]
-GENERATED = {DOCS / "results.schema.json": ROOT / "src/eyechart/results/results.schema.json"}
+OTHERS = sorted((EXPERIMENT / "docs").glob("*.md"))
+PAGES = [
+    *OUTSIDE, *sorted(DOCS.glob("*.md")), *sorted((DOCS / "notebooks").glob("*.ipynb")), *OTHERS,
+]  # fmt: skip
+GENERATED = {
+    DOCS / "results.schema.json": ROOT / "src/eyechart/results/results.schema.json",
+    **{DOCS / path.name: path for path in OTHERS},
+}
 """Files that the site has from elsewhere."""
 
 
@@ -138,4 +144,5 @@ def nav_files(entry: object) -> list[str]:
 def test_every_entry_of_the_navigation_exists():
     names = nav_files(configuration()["nav"])
     assert len(names) > 40
-    assert [name for name in names if not (DOCS / name).is_file()] == []
+    files = (GENERATED.get(DOCS / name, DOCS / name) for name in names)
+    assert [path for path in files if not path.is_file()] == []

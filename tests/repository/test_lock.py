@@ -114,4 +114,6 @@ def test_a_machine_without_a_lock_gets_exact_versions_and_is_told(tmp_path, is_k
         assert "--no-build-isolation" in calls[2] and "--no-deps" in calls[2]
     else:
         assert "without hashes" in done.stdout
-        assert len(calls) == 1 and calls[0].endswith(f"-c constraints.txt -e .[{extra}]")
+        experiment = "packages/experiment" if extra == "demo" else "packages/experiment[dev]"
+        assert len(calls) == 1
+        assert calls[0].endswith(f"-c constraints.txt -e .[{extra}] -e {experiment}")

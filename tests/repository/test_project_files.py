@@ -14,7 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from eyechart.core.version import __version__
-from places import ROOT
+from places import EXPERIMENT, ROOT
 from small_models import save_images
 
 GITHUB = ROOT / ".github"
@@ -249,6 +249,14 @@ def test_the_conda_recipe_needs_what_the_package_needs():
     assert recipe["source"] == {"path": ".."}
 
 
+def test_both_distributions_have_one_version():
+    text = (EXPERIMENT / "pyproject.toml").read_text("utf-8")
+    experiment = tomllib.loads(text)["project"]
+    assert experiment["version"] == __version__
+    assert f"eyechart>={__version__}" in experiment["dependencies"]
+    assert experiment["license"] == project()["license"]
+
+
 def test_the_citation_is_of_this_version():
     citation = read("CITATION.cff")
     assert (citation["version"], citation["license"]) == (__version__, project()["license"])
@@ -302,7 +310,7 @@ def test_documented_installations_work_from_a_clone():
         for extras in re.findall(r"pip install -e \\?[\"']\.\[(.*?)\]", text)
         for name in extras.split(",")
     }
-    assert {"demo", "cloud", "ray", "experiment"} <= found <= set(extras())
+    assert {"demo", "cloud", "ray"} <= found <= set(extras())
 
 
 def test_the_table_of_extras_is_complete():

@@ -1,4 +1,4 @@
-"""The wheel: all that the package needs is in it, with the experiment's pages, or none is built."""
+"""The wheels of both distributions in environments of their own, and what is in eyechart's."""
 
 import os
 import re
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 from email import message_from_bytes
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,74 +15,34 @@ from PIL import Image
 
 from browser import launched, opened, skip_without_browser
 from places import ROOT
+from wheels import build, names_in
 
-STATIC = Path("src", "eyechart", "experiment", "static")
-PAGES = ("app.css", "app.js")
 TOP = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
-
-NPM = """#!/bin/sh
-case "$*" in
-ci*) mkdir -p node_modules ;;
-*build*) mkdir -p ../{static} && touch ../{static}/app.js ../{static}/app.css ;;
-esac
-"""
-"""Stands in for npm where only the way to it is tested."""
 
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A copy of what git has, as far as a build needs it: no pages."""
+    """A copy of what git has, as far as a build needs it."""
     pytest.importorskip("hatchling")
     folder = tmp_path / "checkout"
-    left_out = shutil.ignore_patterns("node_modules", "static", "__pycache__")
-    for name in ("src", "frontend"):
-        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
+    left_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=left_out)
     for name in TOP:
         if (ROOT / name).exists():
             shutil.copy2(ROOT / name, folder / name)
     return folder
 
 
-def build(checkout, target="wheel", programs=None):
-    """Build as `python -m build` does, in the environment of the tests; return what was said.
-
-    `programs`: a folder with an npm; without it there is none.
-    """
-    tools = checkout.parent / "tools"
-    tools.mkdir(exist_ok=True)
-    for name in ("sh", "dirname", "du", "tail", "cut", "mkdir", "touch"):
-        if not (tools / name).exists():
-            (tools / name).symlink_to(shutil.which(name))
-    path = os.pathsep.join([*([str(programs)] if programs else []), str(tools)])
-    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", "../dist"]
-    return subprocess.run(
-        command, cwd=checkout, env={**os.environ, "PATH": path}, capture_output=True, text=True
-    )
-
-
-def names_in(folder):
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
-
-
-def test_the_wheel_holds_every_file_of_the_package_and_the_pages(checkout):
-    (checkout / STATIC).mkdir()
-    for name in PAGES:
-        (checkout / STATIC / name).write_text("built")
+def test_the_wheel_holds_every_file_of_the_package_and_needs_no_node(checkout):
     done = build(checkout)
     assert done.returncode == 0, done.stderr
     held = {name for name in names_in(checkout.parent / "dist") if ".dist-info/" not in name}
     source = checkout / "src"
     assert held == {str(p.relative_to(source)) for p in source.rglob("*") if p.is_file()}
-    assert {f"eyechart/experiment/static/{name}" for name in PAGES} < held
 
 
 @pytest.mark.parametrize("url", ["", "https://example.org/team/eyechart"])
 def test_links_of_the_description_lead_somewhere_or_are_left_out(checkout, monkeypatch, url):
-    (checkout / STATIC).mkdir()
-    for name in PAGES:
-        (checkout / STATIC / name).write_text("built")
     monkeypatch.setenv("REPOSITORY_URL", url)
     monkeypatch.setenv("REVISION", "v9")
     assert build(checkout).returncode == 0
@@ -106,33 +65,6 @@ def test_links_of_the_description_lead_somewhere_or_are_left_out(checkout, monke
         ]
     else:
         assert "report.jpg" not in description and not addresses
-
-
-@pytest.mark.parametrize("target", ["wheel", "sdist"])
-def test_without_npm_and_pages_nothing_is_built_and_a_sentence_says_why(checkout, target):
-    done = build(checkout, target)
-    assert done.returncode != 0
-    assert "there is no npm here" in done.stderr and "install Node 20" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(checkout.parent.glob("dist/*"))
-
-
-@pytest.mark.parametrize("old", [False, True])
-def test_pages_that_are_missing_or_old_are_built_first(checkout, tmp_path, old):
-    if old:
-        (checkout / STATIC).mkdir()
-        for name in PAGES:
-            (checkout / STATIC / name).write_text("older than its sources")
-            os.utime(checkout / STATIC / name, (0, 0))
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "npm").write_text(NPM.format(static=STATIC))
-    (programs / "npm").chmod(0o755)
-    done = build(checkout, programs=programs)
-    assert done.returncode == 0, done.stderr
-    held = names_in(checkout.parent / "dist")
-    assert {f"eyechart/experiment/static/{name}" for name in PAGES} < held
-    assert all((checkout / STATIC / name).stat().st_mtime > 1 for name in PAGES)
 
 
 def free_environment():
@@ -166,18 +98,24 @@ def test_a_wheel_of_a_fresh_clone_evaluates_reports_and_serves_a_study(tmp_path)
         pytest.skip("no npm, which builds the pages")
     clone = tmp_path / "clone"
     call("git", "clone", "--quiet", ROOT, clone, cwd=tmp_path)
-    call(sys.executable, "-m", "build", "--outdir", tmp_path / "dist", cwd=clone)
-    assert {f"eyechart/experiment/static/{name}" for name in PAGES} < names_in(tmp_path / "dist")
-    (wheel,) = tmp_path.glob("dist/*.whl")
+    for folder in (clone, clone / "packages" / "experiment"):
+        call(sys.executable, "-m", "build", "--outdir", tmp_path / "dist", cwd=folder)
+    wheel, separate = sorted(tmp_path.glob("dist/*.whl"))
     call(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     programs = tmp_path / "venv" / "bin"
-    call(
-        *(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-        *("-c", clone / "constraints.txt", f"{wheel}[demo,experiment]"),
-        cwd=tmp_path,
-    )
-    shutil.rmtree(clone)
+    pip = (programs / "python", "-m", "pip")
+    install = (*pip, "install", "--quiet", "-c", clone / "constraints.txt")
+    call(*install, f"{wheel}[demo]", cwd=tmp_path)
     eyechart = programs / "eyechart"
+    installed = call(*pip, "freeze", cwd=tmp_path).lower()
+    assert not re.search(r"^(fastapi|sqlalchemy|uvicorn|alembic)\b", installed, re.MULTILINE)
+    missing = subprocess.run(
+        [eyechart, "experiment", "new"], env=free_environment(), capture_output=True, text=True
+    )
+    assert missing.returncode == 2
+    assert missing.stderr.endswith("run  pip install eyechart-experiment  first.\n")
+    call(*install, separate, cwd=tmp_path)
+    shutil.rmtree(clone)
     small = ("--n", 24, "--corruption", "brightness", "--bins", 6, "--min-per-bin", 2)
     call(eyechart, "evaluate", "efficientnet_lite0", *small, "--out", "run", cwd=tmp_path)
     assert (tmp_path / "run" / "results.json").is_file()
@@ -230,9 +168,6 @@ def test_importing_the_package_imports_nothing_else(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_wheel_without_extras_is_small_and_starts_fast(checkout, tmp_path):
-    (checkout / STATIC).mkdir()
-    for name in PAGES:
-        (checkout / STATIC / name).write_text("built")
     assert build(checkout).returncode == 0
     (wheel,) = checkout.parent.glob("dist/*.whl")
     environment = tmp_path / "core"

@@ -14,16 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from places import TESTS
-
-ROOT = TESTS.parent
-SOURCE = ROOT / "src" / "eyechart"
+from places import EXPERIMENT, PACKAGE, ROOT, SOURCE, python_files
 
 STORED = {
     # participants agreed to these texts, and studies know their settings by a digest
-    "experiment/study_config.py",
+    "eyechart_experiment/study_config.py",
     # rules that were used in a study are never edited
-    "experiment/quality/rules_v1.py",
+    "eyechart_experiment/quality/rules_v1.py",
     # the name of the demo images in results and manifests
     "images/demo.py",
     # the prompt by which the published study asked CLIP
@@ -110,8 +107,7 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
 
 def source_texts() -> Iterator[tuple[str, str]]:
     """Yield the place of each text of the package, and the text."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = str(path.relative_to(SOURCE))
+    for name, path in python_files().items():
         if name not in STORED:
             yield from ((f"{name}:{line}", text) for line, text in texts_of(path))
 
@@ -135,9 +131,10 @@ def other_files() -> list[Path]:
     """Return the documentation, and sources of pages, styles and suites that are not Python."""
     patterns = {
         ROOT: ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/notebooks/*.ipynb"),
-        ROOT / "frontend" / "src": ("**/*.ts", "**/*.css"),
+        EXPERIMENT: ("docs/*.md", "frontend/src/**/*.ts", "frontend/src/**/*.css"),
+        PACKAGE: ("pages/*.html", "languages/en.json"),
         SOURCE / "reports" / "html" / "templates": ("*.html", "*.css", "*.js"),
-        SOURCE: ("experiment/pages/*.html", "experiment/languages/en.json", "**/*.yaml"),
+        SOURCE: ("**/*.yaml",),
     }
     found = (path for root, globs in patterns.items() for glob in globs for path in root.glob(glob))
     stored = {SOURCE / name for name in STORED}

@@ -26,7 +26,7 @@ files_of() {
     cloud) echo tests/images/test_cloud.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     energy) echo tests/core/test_energy.py ;;
-    experiment) echo tests/experiment/test_payments.py tests/experiment/test_monitoring.py ;;
+    experiment) echo packages/experiment/tests/test_payments.py packages/experiment/tests/test_monitoring.py ;;
     triton)
         echo tests/corruptions/test_triton_kernels.py \
             tests/visual_change/test_networks_triton.py \
@@ -41,6 +41,14 @@ files_of() {
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
     torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
     *) echo tests/models/test_adapters.py ;;
+    esac
+}
+
+# What is tested: eyechart with one extra, or both distributions.
+own_of() {
+    case $1 in
+    experiment) echo . packages/experiment ;;
+    *) echo ".[$1]" ;;
     esac
 }
 
@@ -76,7 +84,7 @@ for extra in ${*:-$extras}; do
     bin=$room/venv/bin
     # scikit-image has the photographs of small runs
     "$bin/python" -m pip install --quiet --disable-pip-version-check -c "$room/constraints.txt" \
-        hypothesis pytest pytest-timeout scikit-image $(peers_of "$extra") ".[$extra]"
+        hypothesis pytest pytest-timeout scikit-image $(peers_of "$extra") $(own_of "$extra")
     lone=$(lone_peers_of "$extra")
     [ -z "$lone" ] || "$bin/python" -m pip install --quiet --disable-pip-version-check \
         --no-deps $lone

@@ -1,6 +1,9 @@
 """What the tests of the command share: its result, pictures to give to it, a refusal."""
 
+import os
 import signal
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -47,3 +50,31 @@ def contents(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+@contextmanager
+def pipe(path):
+    """A named pipe that must not be opened: reading from it would wait for its writer for ever.
+
+    A writer is ready, so that a command which opens it ends, and is found out.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+    was_opened = []
+
+    def write():
+        writing = os.open(path, os.O_WRONLY)
+        was_opened.append(not is_over)
+        os.close(writing)
+
+    is_over = False
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield path
+    finally:
+        is_over = True
+        reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        writer.join()
+        os.close(reading)
+    assert was_opened == [False], f"{path} was opened"

@@ -25,8 +25,8 @@ import typer
 import yaml
 
 import eyechart as ec
-from eyechart.cli.app import app
-from places import DATA, ROOT
+from eyechart.cli.app import add_separate_commands, app
+from places import DATA, EXPERIMENT, ROOT
 from reference_runs import COARSE, FINE, GATE_RULES, eyechart
 from report_runs import save_enough
 
@@ -37,6 +37,7 @@ FEW = ("--n-bootstrap", "10", *CORRUPTIONS)
 
 def lines() -> Iterator[str]:
     """Yield all items."""
+    add_separate_commands()
     yield from commands("eyechart", typer.main.get_command(app))
     yield from exit_statuses()
     for name in ec.__all__:
@@ -75,7 +76,8 @@ def _default(parameter: Any) -> str:
 def exit_statuses() -> Iterator[str]:
     """Yield the exit statuses that the documentation names, with the pages that do."""
     pages: dict[int, list[str]] = {}
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    found = (*(ROOT / "docs").glob("*.md"), *(EXPERIMENT / "docs").glob("*.md"))
+    for page in sorted(found, key=lambda path: path.name):
         text = " ".join(page.read_text("utf-8").split())
         for sentence in re.findall(r"[Ee]xit status[^.]*", text):
             for number in re.findall(r"\b(?:[0-2]|70|1[34]\d)\b", sentence):
@@ -249,7 +251,8 @@ def documentation() -> Iterator[str]:
     navigation = yaml.safe_load(text[text.index("nav:") : text.index("exclude_docs:")])["nav"]
     for title, page in _pages(navigation):
         yield f"documentation {page}: {title}"
-        path = ROOT / "docs" / page
+        folders = (ROOT / "docs", EXPERIMENT / "docs")
+        path = next(folder / page for folder in folders if (folder / page).is_file())
         if path.suffix == ".md":
             for heading in markdown_headings(path.read_text("utf-8")):
                 yield f"documentation {page}: {heading}"

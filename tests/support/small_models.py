@@ -152,7 +152,10 @@ def digest(images: Tensor) -> str:
     return hashlib.sha256(images.contiguous().numpy().tobytes()).hexdigest()
 
 
-BESIDES = {"self_test", "check_models", "plan_run", "reject_changed", "predict_destroyed"}
+BESIDES = {
+    "check_matching", "check_models", "plan_run", "predict_destroyed", "reject_changed",
+    "self_test",
+}  # fmt: skip
 """Functions of eyechart that call models for other purposes than to predict samples."""
 
 

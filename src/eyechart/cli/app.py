@@ -6,6 +6,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import NoReturn
 
 import typer
@@ -24,11 +25,10 @@ from eyechart.cli import (
     testset,
     visual_change,
 )
-from eyechart.cli.experiment import group as experiment
 from eyechart.cli.humans import group as humans
 from eyechart.cli.overlap import group as overlap
 from eyechart.cli.rulers import group as rulers
-from eyechart.cli.shared.help import CommandLine
+from eyechart.cli.shared.help import HELP_ALL, CommandLine
 from eyechart.cli.shared.image_notes import print_image_notes
 from eyechart.cli.shared.stop import BROKEN_PIPE, BUG, FAILED, INTERRUPTED, USAGE, Stop
 from eyechart.cli.structure import group as structure
@@ -60,10 +60,24 @@ app.add_typer(listing.app, name="list", rich_help_panel=CORRUPTIONS)
 app.add_typer(testset.app, name="testset", rich_help_panel=INPUTS)
 app.add_typer(models.app, name="models", rich_help_panel=INPUTS)
 app.add_typer(humans.app, name="humans", rich_help_panel=HUMANS)
-app.add_typer(experiment.app, name="experiment", rich_help_panel=HUMANS)
 app.add_typer(train.app, name="train", rich_help_panel=STUDIES)
 app.add_typer(overlap.app, name="overlap", rich_help_panel=STUDIES)
 app.add_typer(structure.app, name="structure", rich_help_panel=STUDIES)
+
+
+COMMANDS = "eyechart.commands"
+"""Entry points of distributions that add a group of commands."""
+
+SEPARATE = {"experiment": "eyechart-experiment"}
+"""Groups of commands that are distributed separately."""
+
+
+def add_separate_commands() -> None:
+    """Add the groups of `SEPARATE` whose distributions are installed and that are not there yet."""
+    present = {group.name for group in app.registered_groups}
+    for entry in entry_points(group=COMMANDS):
+        if entry.name in SEPARATE and entry.name not in present:
+            app.add_typer(entry.load(), name=entry.name, rich_help_panel=HUMANS)
 
 
 def _print_version(wanted: bool) -> None:
@@ -107,6 +121,8 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> 
 def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if command is app:
+            _add_named_commands(typed)
         with print_image_notes():
             # in standalone mode Typer would print errors in its own format and exit; commands read
             # `obj` to store the command line in their results
@@ -133,6 +149,17 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
     if status == INTERRUPTED:
         return _say("Stopped.", INTERRUPTED)
     return status if isinstance(status, int) else 0
+
+
+def _add_named_commands(typed: list[str]) -> None:
+    """Add separate groups if one is called or help lists them; otherwise they are not imported."""
+    word = typed[0] if typed else "--help"
+    if word in ("--help", HELP_ALL, *SEPARATE):
+        add_separate_commands()
+    if word in SEPARATE and word not in {group.name for group in app.registered_groups}:
+        raise UsageError(
+            f"eyechart {word} is not installed: run  pip install {SEPARATE[word]}  first."
+        )
 
 
 def _explain(error: Exception) -> int:

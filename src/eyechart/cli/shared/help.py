@@ -132,6 +132,11 @@ class CommandLine(typer.Typer):
         """Run a command line, like Typer's own call, which builds all commands anew each time."""
         return self._built(*arguments, **options)
 
+    def add_typer(self, *arguments: Any, **options: Any) -> None:
+        """Add a group of commands, like Typer's own; commands that were built are built anew."""
+        self.__dict__.pop("_built", None)
+        super().add_typer(*arguments, **options)
+
     @cached_property
     def _built(self) -> "Command":
         return get_command(self)

@@ -1,0 +1,30 @@
+"""`eyechart experiment`: a browser study with participants, from a test set to responses."""
+
+from eyechart.cli.shared.help import CommandLine
+from eyechart_experiment.cli.deploy import backup, deploy, restore
+from eyechart_experiment.cli.export import export
+from eyechart_experiment.cli.new import new
+from eyechart_experiment.cli.payments import pay, payments, recruit, verify
+from eyechart_experiment.cli.preregister import preregister
+from eyechart_experiment.cli.serve import close, forget, pilot, serve, withdraw
+from eyechart_experiment.cli.simulate import simulate
+from eyechart_experiment.cli.status import status
+
+app = CommandLine(help="Collect human responses in a browser experiment.")
+app.command("new")(new)
+app.command("preregister")(preregister)
+app.command("serve")(serve)
+app.command("deploy")(deploy)
+app.command("backup")(backup)
+app.command("restore")(restore)
+app.command("status")(status)
+app.command("export")(export)
+app.command("recruit")(recruit)
+app.command("payments")(payments)
+app.command("verify")(verify)
+app.command("pay")(pay)
+app.command("close")(close)
+app.command("pilot")(pilot)
+app.command("withdraw")(withdraw)
+app.command("forget")(forget)
+app.command("simulate")(simulate)

@@ -1,0 +1,104 @@
+"""`eyechart experiment new`: turn a test set into a study that can be served."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from eyechart.cli.shared.derived_options import Only, Typed, derived_options
+from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.stop import Stop
+from eyechart.core.options import Field, Option
+from eyechart_experiment.design.budget import Prices
+from eyechart_experiment.design.study_request import StudyRequest
+from eyechart_experiment.recruiters import platform_warnings, recruiter_settings
+from eyechart_experiment.study_config import STUDY, StudyConfig
+
+if TYPE_CHECKING:
+    import torch
+
+    from eyechart_experiment.design.planning import StudyPlan
+
+
+def config_fields() -> list[Field]:
+    """Return the options for study settings and for settings of the recruitment platforms."""
+    chosen = Only(
+        "kind", "name", "title", "k", "clean_k", "trials", "practice", "qualification", "catch",
+        "language", "institution", "approval", "contact", "payment", "survey", "allocation",
+    ).fields(StudyConfig)  # fmt: skip
+    # a study needs a name and a title, which have defaults on the command line
+    optional = [
+        replace(field, default=None) if field.default is Parameter.empty else field
+        for field in chosen
+    ]
+    of_sites = [
+        Field(
+            name,
+            str,
+            "",
+            Option(help=text, group=STUDY, metavar="CODE", is_advanced=True),
+            is_keyword=True,
+            is_shared=True,
+        )
+        for name, text in recruiter_settings().items()
+    ]
+    return optional + of_sites
+
+
+@examples(
+    "eyechart experiment new study --testset testset.parquet --images images",
+    "eyechart experiment new study --testset testset.parquet --trials 200 --pay 12",
+)
+@derived_options
+def new(
+    config: Annotated[Mapping[str, object], Typed(config_fields())],
+    request: StudyRequest,
+    prices: Prices,
+) -> None:
+    """Create a study: render its stimuli, check its balance, estimate its cost."""
+    from eyechart.core.devices import find_device
+    from eyechart.testsets.testset import read_testset
+    from eyechart_experiment.design.planning import plan_study
+    from eyechart_experiment.design.study_settings import gather_settings, with_side
+
+    settings = gather_settings(request, config)
+    prices.check()
+    request.check(settings.config.kind, "clean_k" in config)
+    testset = read_testset(request.testset)
+    settings = with_side(settings, testset.header.stimulus)
+    plan = plan_study(testset, settings, request, prices)
+    _make(plan, request.images, find_device(request.device))
+
+
+def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> None:
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.pipeline.image_source import find_source
+    from eyechart.testsets.plan import Plan
+    from eyechart_experiment.design.study_build import carry_out, prepare, side_of
+    from eyechart_experiment.power.power_text import power_text
+
+    order = plan.order
+    # before images are loaded, so that a folder that cannot be used is reported at once
+    begun = prepare(order)
+    source = find_source(images, order.testset.header.stimulus, leave_out=order.folder)
+    with ProgressBars() as bars:
+        loaded = source.load(Plan(), bars)
+        text = plan.text(side_of(order, loaded)) + power_text(plan)
+        print(text, end="")
+        step = bars.begin("stimuli", len(order.rows))
+        try:
+            count = carry_out(begun, loaded, device, text, step)
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: finished stimuli are in {order.folder}; run the same command"
+                " again to resume."
+            ) from None
+    for warning in platform_warnings(order.config.recruiter_settings):
+        print(f"Note: {warning}")
+    if begun.is_finished:
+        print(f"{order.folder} already exists; all of its {count} stimuli are valid.")
+    else:
+        quoted = shlex.quote(str(order.folder))
+        print(f"{order.folder}: {count} stimuli; next: eyechart experiment serve {quoted}")

@@ -1,0 +1,328 @@
+"""Back up a study while it is in use, and check that the backup can be restored.
+
+A backup is a folder with all that another machine needs: the database, the study's files, and its
+stimuli. Both databases give one consistent snapshot. Every table is read in the snapshot and again
+in the restored copy; the digests must agree. `study_restore` puts a backup back.
+"""
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from sqlalchemy import URL, Connection, create_engine, make_url, text
+from sqlalchemy.exc import DBAPIError
+
+from eyechart.core.errors import UsageError
+from eyechart.core.records import Record
+from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.locks import lock_file
+from eyechart_experiment.design.stimulus_files import RENDERED
+from eyechart_experiment.design.study_build import RECORD
+from eyechart_experiment.export.preregistration import FILE as PREREGISTRATION
+from eyechart_experiment.payments.ledger import FILE as LEDGER
+from eyechart_experiment.storage.database_tables import Base
+from eyechart_experiment.storage.experiment_folder import (
+    CONFIG,
+    DATABASE,
+    PLAN,
+    RESPONSES,
+    ROBOTS,
+    SECRET,
+    STIMULI,
+    StudyFolder,
+    image_path,
+    read_pixels,
+    write_private,
+)
+from eyechart_experiment.storage.withdrawal import log_path
+
+MOMENT = "????????T*Z"
+"""Pattern of the time in the name of a backup.
+
+Eight characters before the T: a study named "pilot" must not remove those of "pilot-2".
+"""
+
+PROGRAMS = ("pg_dump", "pg_restore")
+TIMEOUT_S = 1800
+TABLES = tuple(sorted(Base.metadata.tables))
+
+Digests = Mapping[str, tuple[int, str]]
+"""Number of rows and digest of their contents, by table."""
+
+
+FILES = (
+    CONFIG, SECRET, PLAN, ROBOTS, PREREGISTRATION, LEDGER, RECORD, RENDERED,
+)  # fmt: skip
+"""Files of a study's folder that a backup contains if they exist."""
+
+CONTENTS = "backup.json"
+DUMP = "responses.pgdump"
+
+
+class BackupContents(Record):
+    """What a backup contains; written last, so that a backup with this file is complete."""
+
+    study: str
+    """Folder of the study, where `experiment restore` puts it unless told otherwise."""
+
+    database: str
+    """File name of the database."""
+
+    files: dict[str, str]
+    """SHA-256 of each file, by name."""
+
+    stimuli: tuple[str, ...]
+    """SHA-256 of each stimulus's pixels, which is the name of its file."""
+
+    created_at: datetime
+    n_responses: int
+
+
+@dataclass(frozen=True)
+class StudyBackup:
+    """A backup whose restored copy equals the snapshot: its folder, and its database."""
+
+    folder: Path
+    contents: BackupContents
+
+    @property
+    def file(self) -> Path:
+        """The file of the database."""
+        return self.folder / self.contents.database
+
+
+def back_up(folder: StudyFolder, out: Path, keep: int = 14) -> StudyBackup:
+    """Write a backup into a folder, check it, and remove older backups of the same study.
+
+    Args:
+        folder: The study.
+        out: Folder for the backups; created if it is missing.
+        keep: Number of backups to keep, at least 1.
+
+    Raises:
+        UsageError: If the backup cannot be written, or differs from the database.
+    """
+    if keep < 1:
+        raise UsageError(f"keep must be at least 1, got {keep}.")
+    name = folder.config.name
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with lock_file(out / name):
+            # Left by a backup that was killed.
+            for leftover in out.glob(f".{name}-{MOMENT}"):
+                shutil.rmtree(leftover)
+            earlier = sorted(out.glob(f"{name}-{MOMENT}"))
+            now = datetime.now(UTC)
+            # UTC and fixed width: names sort by time, also when daylight saving time ends.
+            target = out / f"{name}-{now:%Y%m%dT%H%M%S%fZ}"
+            # Checked before the folder gets its name, so that a bad backup never pushes out a good
+            # one.
+            temporary = out / f".{target.name}"
+            temporary.mkdir(mode=0o700)
+            try:
+                contents = _write(folder, temporary, earlier[-1] if earlier else None, now)
+                temporary.rename(target)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+            for old in [*earlier, target][:-keep]:
+                shutil.rmtree(old)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror}.") from None
+    return StudyBackup(target, contents)
+
+
+def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime) -> BackupContents:
+    """Write a backup into an empty folder, checked; return its contents."""
+    url = make_url(folder.database_url)
+    is_sqlite = url.get_backend_name() == "sqlite"
+    database = out / (RESPONSES if is_sqlite else DUMP)
+    # Private before the first byte is written: a backup may hold platform ids.
+    database.touch(mode=0o600)
+    snapshot = _copy_sqlite(url, database) if is_sqlite else _dump(url, database)
+    restored = _sqlite_digests(database) if is_sqlite else _restored(url, database)
+    wrong = [name for name in TABLES if snapshot[name] != restored[name]]
+    if wrong:
+        raise UsageError(
+            f"The backup differs from the database in the table {wrong[0]}: nothing was kept;"
+            " check the disk and try again."
+        )
+    # After the database: a payment or a withdrawal in between is recorded too often, not too
+    # rarely.
+    sources = [folder.path / name for name in FILES]
+    # An SQLite file belongs into the folder that is restored, wherever it was.
+    sources += [log_path(folder)] if is_sqlite else [log_path(folder), folder.path / DATABASE]
+    for source in sources:
+        if source.exists():
+            copy_private(source, out / source.name)
+    stimuli = tuple(sorted(path.stem for path in folder.stimuli.glob("*.png")))
+    (out / STIMULI).mkdir(mode=0o700)
+    for digest in stimuli:
+        _add_stimulus(folder, digest, image_path(out, digest), previous)
+    contents = BackupContents(
+        study=str(folder.path.resolve()),
+        database=database.name,
+        files={path.name: file_digest(path) for path in sorted(out.iterdir()) if path.is_file()},
+        stimuli=stimuli,
+        created_at=now,
+        n_responses=snapshot["response"][0],
+    )
+    write_private(out / CONTENTS, contents.model_dump_json(indent=1) + "\n")
+    return contents
+
+
+def _add_stimulus(folder: StudyFolder, digest: str, target: Path, previous: Path | None) -> None:
+    """Link a stimulus from the previous backup, or copy it from the study and check the copy."""
+    if previous is not None:
+        # Stimuli never change, so that all backups can share one copy.
+        with suppress(OSError):
+            os.link(image_path(previous, digest), target)
+            return
+    copy_private(folder.image_path(digest), target)
+    read_pixels(target, digest, folder.config.side)
+
+
+def copy_private(source: Path, target: Path) -> None:
+    """Copy a file; only its owner can read the copy, which is on disk before this returns."""
+    with atomic_file(target) as temporary:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as copy, source.open("rb") as original:
+            shutil.copyfileobj(original, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _copy_sqlite(url: URL, target: Path) -> Digests:
+    path = Path(str(url.database))
+    if not path.is_file():
+        raise UsageError(f"The database {path} does not exist.")
+    # Without an isolation level, the module starts and ends no transactions by itself.
+    with closing(sqlite3.connect(path, isolation_level=None)) as live:
+        # One transaction: the digests and the copy are of the same moment.
+        live.execute("BEGIN")
+        digests = _read_sqlite(live)
+        with closing(sqlite3.connect(target)) as copy:
+            live.backup(copy)
+    return digests
+
+
+def _sqlite_digests(file: Path) -> Digests:
+    with closing(sqlite3.connect(file)) as copy:
+        (state,) = copy.execute("PRAGMA integrity_check").fetchone()
+        # SQLite's integrity check does not look at foreign keys.
+        if state != "ok" or copy.execute("PRAGMA foreign_key_check").fetchone():
+            raise UsageError(f"The backup is damaged ({state}): check the disk and try again.")
+        return _read_sqlite(copy)
+
+
+def _read_sqlite(connection: sqlite3.Connection) -> Digests:
+    digests = {}
+    for name in TABLES:
+        digest, count = hashlib.sha256(), 0
+        # SQLite's backup copies pages, so that the rows keep their ids.
+        for row in connection.execute(f"SELECT * FROM {name} ORDER BY rowid"):
+            # repr tells a number from its text, and None from an empty text.
+            digest.update(repr(row).encode())
+            count += 1
+        digests[name] = (count, digest.hexdigest())
+    return digests
+
+
+def _dump(url: URL, target: Path) -> Digests:
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        raise UsageError(f"A backup needs {' and '.join(missing)}: apt install postgresql-client.")
+    with _connected(url) as live:
+        # At PostgreSQL's default level, each statement could see a newer state than the snapshot.
+        # It can only be set before the first query.
+        live.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+        snapshot = live.scalar(text("SELECT pg_export_snapshot()"))
+        digests = _read_postgresql(live)
+        # Within the transaction: the snapshot ends with it.
+        _call(url, "pg_dump", "--format=custom", f"--snapshot={snapshot}", f"--file={target}")
+    return digests
+
+
+def _restored(url: URL, file: Path) -> Digests:
+    """Restore a backup into a new database, and return what it contains."""
+    name = f"check_{uuid4().hex}"
+    # PostgreSQL creates and drops databases only outside a transaction.
+    with _connected(url, is_autocommit=True) as server:
+        try:
+            server.execute(text(f"CREATE DATABASE {name}"))
+        except DBAPIError:
+            raise UsageError(
+                f"The role {url.username} must be allowed to create databases, in which backups"
+                f" are checked: ALTER ROLE {url.username} CREATEDB."
+            ) from None
+        try:
+            scratch = url.set(database=name)
+            # The owner in the backup may be a role that this one must not act for.
+            _call(scratch, "pg_restore", "--no-owner", f"--dbname={name}", str(file))
+            with _connected(scratch) as copy:
+                return _read_postgresql(copy)
+        finally:
+            server.execute(text(f"DROP DATABASE {name}"))
+
+
+def _read_postgresql(connection: Connection) -> Digests:
+    digests = {}
+    for name in TABLES:
+        # The digest does not depend on the order of the rows, which a restored table has anew.
+        # string_agg gives NULL and not an empty text for a table without rows.
+        query = (
+            "SELECT count(*), coalesce(md5(string_agg(md5(t::text), '' ORDER BY md5(t::text))), '')"
+            f" FROM {name} t"
+        )
+        count, digest = connection.execute(text(query)).one()
+        digests[name] = (int(count), str(digest))
+    return digests
+
+
+@contextmanager
+def _connected(url: URL, is_autocommit: bool = False) -> Iterator[Connection]:
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            if is_autocommit:
+                connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            yield connection
+    except DBAPIError as error:
+        reason = " ".join(str(error.orig).split()).rstrip(".")
+        raise UsageError(f"The database does not respond: {reason}.") from None
+    finally:
+        # A pooled connection would keep its database from being dropped.
+        engine.dispose()
+
+
+def _call(url: URL, *words: str) -> None:
+    """Run a program of PostgreSQL; a password is passed in the environment, not as an argument."""
+    # SQLAlchemy takes the folder of a Unix socket from the query of the address.
+    host = url.query.get("host", url.host)
+    chosen = {
+        "PGHOST": host if isinstance(host, str) else None,
+        "PGPORT": None if url.port is None else str(url.port),
+        "PGUSER": url.username,
+        "PGPASSWORD": None if url.password is None else str(url.password),
+        "PGDATABASE": url.database,
+    }
+    environment = os.environ | {name: value for name, value in chosen.items() if value}
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
+    )
+    if done.returncode:
+        reason = " ".join(done.stderr.split())[:300].rstrip(".")
+        raise UsageError(f"{words[0]} failed: {reason}.")

@@ -1,0 +1,281 @@
+"""Build a study's folder: check it first, then fill it; an interrupted build can resume."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from pydantic import JsonValue
+
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
+from eyechart.core.records import Record
+from eyechart.core.storage.files import atomic_file, remove_leftovers
+from eyechart.core.storage.locks import try_lock
+from eyechart.images.imageset import ImageSet
+from eyechart.testsets.testset import TestSet
+from eyechart_experiment.design.stimulus_design import PlannedStimulus
+from eyechart_experiment.design.stimulus_files import (
+    good_images,
+    make_images,
+    recorded_images,
+)
+from eyechart_experiment.design.study_rows import StudyEntry, is_stored, store
+from eyechart_experiment.storage import experiment_folder as study_files
+from eyechart_experiment.storage.database import open_database
+from eyechart_experiment.study_config import (
+    StudyConfig,
+    config_text,
+    current_words,
+    read_config,
+)
+
+RECORD = "making.json"
+
+
+class StudyIdentity(Record):
+    """Settings, except the secret, that must be unchanged for an interrupted build to resume."""
+
+    config: dict[str, JsonValue]
+    testset: str
+    seed: int
+    design: dict[str, JsonValue]
+    database: str | None
+    secret: str | None
+
+
+class StudyOrigin(Record):
+    """Where the stimuli of a study come from, for its readers: names of files, without folders."""
+
+    testset: str
+    images: str
+    suite: str
+    sampling: str
+    n: int
+    seed: int
+
+
+class BuildRecord(Record):
+    """Content of the file that is written to a study's folder when the build begins.
+
+    `origin` is None in studies of earlier versions; resuming does not depend on it.
+    """
+
+    began: datetime
+    settings: StudyIdentity
+    origin: StudyOrigin | None = None
+
+
+@dataclass(frozen=True)
+class StudyOrder:
+    """A requested study.
+
+    Attributes:
+        config: Final settings, except for the size of the images.
+        design: Other values on which the choice of stimuli depends.
+        database: The URL of the database, or None for an SQLite file in the folder.
+        secret: The secret of an earlier study in the same database.
+        origin: Where the stimuli come from.
+    """
+
+    folder: Path
+    config: StudyConfig
+    testset: TestSet
+    stimuli: Sequence[PlannedStimulus]
+    seed: int
+    design: Mapping[str, JsonValue]
+    database: str | None = None
+    secret: bytes | None = None
+    origin: StudyOrigin | None = None
+
+    @property
+    def rows(self) -> set[int]:
+        """The test-set rows whose images are shown."""
+        return {row.row for planned in self.stimuli for row in planned.images}
+
+    def identity(self) -> StudyIdentity:
+        """Return the settings that must be unchanged for the build to resume."""
+        return StudyIdentity(
+            config={name: value for name, value in self.config.plain().items() if name != "side"},
+            testset=self.testset.digest,
+            seed=self.seed,
+            design=dict(self.design),
+            # Hashed, because the URL may contain a password.
+            database=None if self.database is None else _hash(self.database.encode()),
+            secret=None if self.secret is None else study_files.fingerprint(self.secret),
+        )
+
+
+@dataclass(frozen=True)
+class PreparedStudy:
+    """A checked request; `is_finished` means that the study exists and lacks only image files."""
+
+    order: StudyOrder
+    secret: bytes
+    created_at: datetime
+    is_finished: bool
+
+
+def prepare(order: StudyOrder) -> PreparedStudy:
+    """Check a requested study against its folder and return it; nothing is written."""
+    where = order.folder
+    began = _look(where, order.identity())
+    finished = (where / study_files.CONFIG).exists()
+    if finished:
+        side = read_config(where / study_files.CONFIG).side
+        rows = _shown(order)
+        if len(good_images(order.testset, rows, where, side)) == len(rows):
+            raise UsageError(f"{where} is already a study: choose another folder.")
+    if (where / study_files.SECRET).exists():
+        secret = study_files.read_secret(where / study_files.SECRET)
+    else:
+        secret = order.secret or study_files.new_secret()
+    created_at = began or datetime.now(UTC)
+    if order.database is not None:
+        database = open_database(order.database, create=True)
+        try:
+            with database.reading() as db:
+                # Only for its checks: another study of this name is rejected before images are
+                # rendered.
+                is_stored(db, order.config, study_files.fingerprint(secret), created_at)
+        finally:
+            database.close()
+    return PreparedStudy(order, secret, created_at, finished)
+
+
+def carry_out(
+    begun: PreparedStudy, images: ImageSet, device: torch.device, text: str, step: Advance
+) -> int:
+    """Build the study and return the number of images it shows.
+
+    `text` is the plan in words, which is stored with the study; `step` is called after each image.
+    """
+    order, where = begun.order, begun.order.folder
+    config = replace(order.config, side=side_of(order, images))
+    try:
+        where.mkdir(exist_ok=True)
+        with try_lock(where / RECORD) as ours:
+            if not ours:
+                raise UsageError(f"Another run is building {where}: wait until it has finished.")
+            remove_leftovers([where, where / study_files.STIMULI])
+            _begin(begun)
+            rows = _shown(order) if begun.is_finished else order.rows
+            digests = make_images(
+                order.testset, images, rows, where, device=device, side=config.side, step=step
+            )
+            if not begun.is_finished:
+                _finish(begun, config, text, digests)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {where}: {error.strerror or error}.") from None
+    return len(digests)
+
+
+def side_of(order: StudyOrder, images: ImageSet) -> int:
+    """Return the width and height in px of a study's images, which must all be the same."""
+    used = {row.digest for planned in order.stimuli for row in planned.images}
+    known = zip(images.digests, images.sizes, images.listed, strict=True)
+    sizes = {size: image.name for digest, size, image in known if digest in used}
+    odd = next((size for size in sizes if size[0] != size[1]), None)
+    if odd is not None:
+        raise UsageError(
+            f"The images of a study must be square, but {sizes[odd]} is {odd[1]} × {odd[0]} px: "
+            "make the test set"
+            " with --stimulus 224."
+        )
+    if len(sizes) > 1:
+        (one, _), (two, _) = list(sizes)[:2]
+        raise UsageError(
+            f"All images of a study must have the same size, but {sizes[one, one]} is {one} px wide"
+            f" and {sizes[two, two]} is {two}: make the test set with --stimulus 224."
+        )
+    # No size at all: none of the images is in the test set, which a later check reports by name.
+    return next(iter(sizes), (order.config.side, 0))[0]
+
+
+def _shown(order: StudyOrder) -> set[int]:
+    """Return the test-set rows that a finished study shows, even if its image list was lost."""
+    return order.rows | recorded_images(order.folder).keys()
+
+
+def _look(where: Path, identity: StudyIdentity) -> datetime | None:
+    """Return when the build of the study in a folder began, or None for a new study.
+
+    Raises:
+        UsageError: If the folder contains anything other than this study.
+    """
+    if where.exists() and not where.is_dir():
+        raise UsageError(f"{where} is a file, but a study must be a folder: choose another name.")
+    if not where.parent.is_dir():
+        raise UsageError(f"No such folder: {where.parent}.")
+    if not where.exists():
+        return None
+    known = read_record(where / RECORD)
+    if known is None:
+        # The lock of a build that has not written its record yet.
+        mine = (f".{RECORD}.lock",)
+        if any(path.name not in mine for path in where.iterdir()):
+            raise UsageError(
+                f"{where} contains files that are not part of a study: choose another folder."
+            )
+        return None
+    if _in_current_words(known.settings) != _in_current_words(identity):
+        if (where / study_files.CONFIG).exists():
+            raise UsageError(f"{where} is already a study: choose another folder.")
+        raise UsageError(
+            f"{where} contains an unfinished study with different settings: delete it, or choose "
+            "another folder."
+        )
+    return known.began
+
+
+def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
+    """Return the settings with outdated words in version 1's default texts replaced."""
+    texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
+    return identity.model_copy(update={"config": {**identity.config, **texts}})
+
+
+def _begin(begun: PreparedStudy) -> None:
+    where = begun.order.folder
+    # The record first: without it, the other files would count as those of another program.
+    if not (where / RECORD).exists():
+        order = begun.order
+        record = BuildRecord(began=begun.created_at, settings=order.identity(), origin=order.origin)
+        with atomic_file(where / RECORD) as temporary:
+            temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+    if not (where / study_files.SECRET).exists():
+        study_files.write_private(where / study_files.SECRET, f"{begun.secret.hex()}\n")
+    if begun.order.database is not None and not (where / study_files.DATABASE).exists():
+        # The database URL may contain a password.
+        study_files.write_private(where / study_files.DATABASE, f"{begun.order.database}\n")
+
+
+def _finish(
+    begun: PreparedStudy, config: StudyConfig, text: str, digests: Mapping[int, str]
+) -> None:
+    order, where = begun.order, begun.order.folder
+    with atomic_file(where / study_files.PLAN) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    fingerprint = study_files.fingerprint(begun.secret)
+    entry = StudyEntry(config, order.stimuli, fingerprint, begun.created_at, order.seed)
+    database = open_database(study_files.database_url(where), create=True)
+    try:
+        store(database, entry, digests)
+    finally:
+        database.close()
+    # Written last: a folder without this file is not yet a study.
+    with atomic_file(where / study_files.CONFIG) as temporary:
+        temporary.write_text(config_text(config), encoding="utf-8")
+
+
+def read_record(path: Path) -> BuildRecord | None:
+    """Return the record of a study's build, or None if it cannot be read."""
+    try:
+        return BuildRecord.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -1,0 +1,127 @@
+"""Combine the experimenter's options and files into the settings of a study."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eyechart.core.arguments import regular_file
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.core.yaml_text import parse_yaml
+from eyechart.images.stimulus import find_stimulus
+from eyechart_experiment.design.study_request import StudyRequest
+from eyechart_experiment.languages import DEFAULT, read_texts
+from eyechart_experiment.recruiters import recruiter_settings
+from eyechart_experiment.study_config import KINDS, StudyConfig, config_from
+
+MINUTES = "{minutes}"
+"""Placeholder in a consent text for the duration of the session."""
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """A study's settings before its budget is known; `minutes` and `side` are None unless set."""
+
+    config: StudyConfig
+    minutes: int | None
+    side: int | None
+
+    def final(self, minutes: int) -> StudyConfig:
+        """Return the settings with the duration filled in, including in the consent text."""
+        consent = self.config.consent.replace(MINUTES, str(minutes))
+        return replace(self.config, minutes=minutes, consent=consent)
+
+
+def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> StudySettings:
+    """Return the settings of a study: `options` override the file, which overrides the defaults.
+
+    The study is named after its folder unless a name is given.
+    """
+    file = request.settings_file
+    chosen = {**({} if file is None else _read_settings(file)), **options}
+    if request.consent_file is not None:
+        chosen["consent"] = read_prose(
+            request.consent_file, "participants must be told what they agree to"
+        )
+    kind = str(chosen.get("kind", KINDS[0]))
+    if kind not in KINDS:
+        raise unknown_name("kind of experiment", kind, KINDS)
+    texts = read_texts(str(chosen.get("language", DEFAULT)))
+    defaults: dict[str, object] = {
+        "name": _name_of(request.folder),
+        "title": texts[f"study.title.{kind}"],
+        "consent": texts[f"study.consent.{kind}"],
+        "survey": "eyesight",
+        **dict.fromkeys(recruiter_settings(), ""),
+    }
+    if "consent" not in chosen and chosen.get("survey", "eyesight") == "eyesight":
+        defaults["consent"] = f"{defaults['consent']}\n\n{texts['study.consent.eyesight']}"
+    if kind == "same-different":
+        # Images stay until the response: these studies measure discrimination, not speed.
+        defaults["response_ms"] = 0
+    config = config_from(defaults | chosen, "the settings" if file is None else str(file))
+    return StudySettings(
+        config,
+        config.minutes if "minutes" in chosen else None,
+        config.side if "side" in chosen else None,
+    )
+
+
+def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
+    """Return the settings with `side` set to the size of the test set's images in px.
+
+    `stimulus` describes how the test set's images are resized. If images keep their
+    original size, which is unknown until they are opened, the settings are returned unchanged.
+    """
+    size = find_stimulus(stimulus).width_and_height
+    if size is None:
+        return settings
+    side, height = size
+    if side != height:
+        raise UsageError(
+            f"The test set's images must be square, got {stimulus} px: make the test set with"
+            f" --stimulus {max(size)}, which crops images, or with {max(size)}x{max(size)}, which"
+            " does not."
+        )
+    if settings.side not in (None, side):
+        raise UsageError(
+            f"side must equal the size of the test set's images, {side} px, got {settings.side}: "
+            "omit it."
+        )
+    return replace(settings, config=replace(settings.config, side=side), side=side)
+
+
+def _name_of(folder: Path) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    # The longest name that `NAME` in study_config accepts.
+    return words[:63].strip("-") or "study"
+
+
+def _read_settings(path: Path) -> dict[str, object]:
+    try:
+        content = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"No such file: {path}.") from None
+    except UsageError:
+        raise
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} must contain study settings, such as 'block: 50'.")
+    return content
+
+
+def read_prose(path: Path, why: str) -> str:
+    """Return the text in a file; `why` is the reason for which it must not be empty."""
+    try:
+        text = regular_file(path).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        raise UsageError(f"No such file: {path}.") from None
+    except UsageError:
+        raise
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
+    if not text:
+        raise UsageError(f"{path} is empty: {why}.")
+    return text

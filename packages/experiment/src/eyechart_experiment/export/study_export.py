@@ -1,0 +1,268 @@
+"""Write a study's responses: human records, a table of all trials, and the rules applied."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import select
+
+from eyechart.core.errors import UsageError
+from eyechart.core.storage.files import atomic_file, remove_leftovers
+from eyechart.humans.human_responses import FlowStep, write_responses
+from eyechart.humans.reference import FORMER_RESPONSES, RESPONSES
+from eyechart_experiment.export.export_tables import (
+    EXCLUSIONS_HEAD,
+    JUDGEMENTS_HEAD,
+    MODEL_VS_HUMAN_HEAD,
+    SESSIONS_HEAD,
+    CountedResponse,
+    clean_of_others,
+    counted,
+    dropped_head,
+    dropped_responses,
+    dropped_rows,
+    exclusion_rows,
+    human_records,
+    judgement_rows,
+    model_vs_human_rows,
+    session_rows,
+    trial_rows,
+    trials_head,
+    write_csv,
+)
+from eyechart_experiment.export.participant_flow import (
+    EXCLUDED,
+    FLOW_HEAD,
+    flow_text,
+    participant_flow,
+)
+from eyechart_experiment.export.preregistration import read_hash
+from eyechart_experiment.quality.judging import (
+    JudgedSession,
+    RuleSet,
+    find_rules,
+    judge_all,
+    stored_config,
+    write_exclusions,
+)
+from eyechart_experiment.storage.database_tables import ROBOT, StudyRow
+from eyechart_experiment.storage.experiment_folder import ROBOTS, StudyFolder, connect_study
+from eyechart_experiment.storage.session_records import read_sessions
+from eyechart_experiment.study_config import StudyConfig, config_text, read_config
+
+JUDGEMENTS, TRIALS, STUDY = "judgements.csv", "trials.csv", "study.yaml"
+EXCLUSIONS, RULES, MODEL_VS_HUMAN = "exclusions.csv", "rules.txt", "model-vs-human"
+DROPPED, SESSIONS = "dropped.csv", "sessions.csv"
+FLOW, FLOW_TEXT = "flow.csv", "flow.txt"
+FILES = {
+    RESPONSES, FORMER_RESPONSES, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN,
+    DROPPED, SESSIONS, FLOW, FLOW_TEXT,
+}  # fmt: skip
+ROBOTS_NOTE = "All participants are simulated (robots): these responses are not human data.\n"
+SUBJECT_FILE = re.compile(r"[A-Za-z0-9_-]+_session_1\.csv")
+LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The number of exported responses, how many of them count, and the number of participants.
+
+    `excluded` is the number of excluded sessions that have ended, `left_out` the number of single
+    trials left out of the other sessions, and `reused` the number of responses to clean images that
+    come from other studies. `preregistration` is the hash of the study's pre-registration, if it
+    has one.
+    """
+
+    out: Path
+    n_responses: int
+    counted: int
+    n_participants: int
+    excluded: int
+    left_out: int
+    reused: int
+    flow: tuple[FlowStep, ...]
+    simulated: bool
+    preregistration: str | None = None
+
+
+@dataclass(frozen=True)
+class ExportContent:
+    """Content of an export: sessions, responses that count, and responses from other studies.
+
+    `simulated`: whether the participants are robots.
+    """
+
+    config: StudyConfig
+    judged: Sequence[JudgedSession]
+    kept: Sequence[CountedResponse]
+    reused: Sequence[CountedResponse]
+    rules: RuleSet
+    note: str
+    flow: tuple[FlowStep, ...]
+    simulated: bool
+
+
+def export(
+    folder: StudyFolder,
+    out: Path | None = None,
+    version: int | None = None,
+    include_excluded: bool = False,
+) -> Exported:
+    """Write a study's responses into a folder, by default inside the study's folder.
+
+    An earlier export is replaced; a folder with other files is rejected. `version` is the version
+    of the quality rules, by default the one set in the study.
+    """
+    config = folder.config
+    rules = find_rules(config.rules if version is None else version)
+    target = folder.path / "export" if out is None else out
+    check_target(target, config)
+    preregistration = read_hash(folder)
+    judged, elsewhere, visits = _judged(folder, rules.version)
+    if not any(session.record.responses for session in judged):
+        raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
+    kept = counted(judged, include_excluded)
+    note = "Responses of sessions that violate a rule are included.\n"
+    content = ExportContent(
+        config,
+        judged,
+        kept,
+        clean_of_others(kept, elsewhere),
+        rules,
+        (note if include_excluded else "")
+        + (f"Pre-registration: SHA-256 {preregistration}\n" if preregistration else ""),
+        participant_flow(judged, config, visits, datetime.now(UTC)),
+        # Rehearsals of version 1 are known by the list of their robots.
+        (folder.path / ROBOTS).exists() or any(_is_robot(session) for session in judged),
+    )
+    _write(target, content)
+    included = [session for session in judged if session.verdict.counts or include_excluded]
+    return Exported(
+        out=target,
+        n_responses=_n_main(judged),
+        counted=len(kept),
+        n_participants=len({item.subject for item in kept}),
+        # As in the flow: sessions in progress may still satisfy the rules.
+        excluded=sum(step.count or 0 for step in content.flow if step.step == EXCLUDED),
+        left_out=_n_main(included) - len(kept),
+        reused=len(content.reused),
+        flow=content.flow,
+        simulated=content.simulated,
+        preregistration=preregistration,
+    )
+
+
+def _is_robot(session: JudgedSession) -> bool:
+    return session.record.platform == ROBOT
+
+
+def _n_main(judged: Sequence[JudgedSession]) -> int:
+    return sum(len(session.record.of("main")) for session in judged)
+
+
+def check_target(out: Path, config: StudyConfig) -> None:
+    """Raise `UsageError` if a folder contains anything but an export of the same study."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    if not out.exists():
+        if not out.parent.is_dir():
+            raise UsageError(f"No such folder: {out.parent}.")
+        return
+    remove_leftovers([out, out / MODEL_VS_HUMAN])
+    present = [path for path in out.iterdir() if not LEFTOVER.fullmatch(path.name)]
+    strange = sorted(path.name for path in present if path.name not in FILES)
+    inner = out / MODEL_VS_HUMAN
+    if inner.is_dir():
+        strange += [p.name for p in inner.iterdir() if not SUBJECT_FILE.fullmatch(p.name)]
+    if strange or (present and not (out / STUDY).is_file()):
+        name = strange[0] if strange else present[0].name
+        raise UsageError(f"{out} contains other files ({name}): pass an empty folder as --out.")
+    if present and (name := read_config(out / STUDY).name) != config.name:
+        raise UsageError(f"{out} contains an export of the study {name}: pass another --out.")
+
+
+def _judged(
+    folder: StudyFolder, version: int
+) -> tuple[list[JudgedSession], list[JudgedSession], int | None]:
+    """Return all judged sessions from one consistent snapshot of the database.
+
+    The first list has the study's sessions; the second has the sessions of other categorization
+    studies in the same database. The number is how often the study's page was opened.
+    """
+    config = folder.config
+    with connect_study(folder) as study:
+        with study.database.reading() as db:
+            # A transaction of SQLite is a snapshot in any case.
+            if not study.database.is_sqlite:
+                db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            records = read_sessions(db, study.id)
+            visits = db.scalar(select(StudyRow.visits).where(StudyRow.id == study.id))
+            elsewhere = []
+            for other in db.scalars(select(StudyRow).where(StudyRow.id != study.id)).all():
+                other_config = stored_config(other)
+                if other_config.kind == config.kind == "categorise":
+                    elsewhere += judge_all(read_sessions(db, other.id), other_config)
+        judged = judge_all(records, config, version)
+        # Rules of another version are only tried out, so that their verdicts are not stored.
+        if version == config.rules:
+            write_exclusions(study, judged)
+    return judged, elsewhere, visits
+
+
+def _write(out: Path, content: ExportContent) -> None:
+    config, judged, kept = content.config, content.judged, content.kept
+    out.mkdir(exist_ok=True)
+    # Completion codes decide who is paid, so exports leave them empty.
+    public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
+    # First, because `check_target` recognizes an interrupted export by this file.
+    robots = ROBOTS_NOTE if content.simulated else ""
+    comment = f"# {robots}" if robots else ""
+    _write_text(out / STUDY, f"{comment}{config_text(public)}")
+    _write_text(out / RULES, f"{robots}{content.rules.text}{content.note}")
+    _write_text(out / FLOW_TEXT, f"{robots}{flow_text(content.flow)}")
+    flow = ((step.step, step.rule, step.count) for step in content.flow)
+    # Each table is marked, because it may be passed on without the others.
+    write = partial(write_csv, simulated=content.simulated)
+    write(out / FLOW, FLOW_HEAD, flow)
+    write(out / SESSIONS, SESSIONS_HEAD, session_rows(judged, content.rules.version))
+    write(out / DROPPED, dropped_head(config), dropped_rows(judged))
+    write(out / TRIALS, trials_head(config), trial_rows(judged))
+    write(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))
+    if config.kind == "same-different":
+        write(out / JUDGEMENTS, JUDGEMENTS_HEAD, judgement_rows(kept))
+        return
+    _write_model_vs_human(out / MODEL_VS_HUMAN, kept, content.simulated)
+    if kept:
+        responses = human_records(
+            [*kept, *content.reused],
+            config,
+            dropped=dropped_responses(judged),
+            flow=content.flow,
+            simulated=content.simulated,
+        )
+        write_responses(out / RESPONSES, responses)
+    else:
+        # An earlier export may have had responses, which no longer count.
+        (out / RESPONSES).unlink(missing_ok=True)
+    # The file of an export by version 1, which this one replaces.
+    (out / FORMER_RESPONSES).unlink(missing_ok=True)
+
+
+def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse], simulated: bool) -> None:
+    folder.mkdir(exist_ok=True)
+    rows = model_vs_human_rows(kept)
+    names = {subject: f"{subject}_session_1.csv" for subject in rows}
+    for subject, subject_rows in rows.items():
+        write_csv(folder / names[subject], MODEL_VS_HUMAN_HEAD, subject_rows, simulated)
+    for path in folder.iterdir():
+        # Subjects of an earlier export who have withdrawn or are excluded by these rules.
+        if path.name not in names.values():
+            path.unlink()
+
+
+def _write_text(path: Path, text: str) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

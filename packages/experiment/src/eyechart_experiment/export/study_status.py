@@ -1,0 +1,198 @@
+"""Report a study's progress: responses, participants, exclusions and preliminary accuracy."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session as Db
+
+from eyechart.core.errors import UsageError
+from eyechart.humans.human_responses import CLEAN, HumanResponses, Judgement
+from eyechart.humans.reference import Reference
+from eyechart.humans.same_different import PairResult, analyze
+from eyechart.stats.intervals import CONFIDENCE, wilson_interval
+from eyechart_experiment.export.export_tables import (
+    CountedResponse,
+    counted,
+    human_records,
+    pair_of,
+)
+from eyechart_experiment.quality.judging import has_ended, has_left, judge_all
+from eyechart_experiment.storage.database_tables import (
+    ACTIVE,
+    FAILED,
+    StimulusImageRow,
+    StimulusRow,
+    StudyRow,
+)
+from eyechart_experiment.storage.experiment_folder import OpenStudy
+from eyechart_experiment.storage.session_records import SessionRecord, read_sessions
+from eyechart_experiment.study_config import StudyConfig
+
+PLACES = (0.2, 0.4, 0.6, 0.8)
+"""Values of Δv at which the preliminary curve is evaluated."""
+
+BINS, MIN_PER_BIN, N_BOOTSTRAP = 10, 20, 100
+GOING, DONE, NOT_PASSED, LEFT = "active now", "finished", "not qualified", "dropped out"
+STATES = (GOING, DONE, NOT_PASSED, LEFT)
+
+
+@dataclass(frozen=True)
+class StimulusGroup:
+    """The main stimuli of one corruption or pair; `full` counts those with all wanted responses."""
+
+    name: str
+    stimuli: int
+    full: int
+    n_responses: int
+    wanted: int
+
+
+@dataclass(frozen=True)
+class RateInterval:
+    """A rate with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """The progress of a study.
+
+    Attributes:
+        participants: Number of participants in each state.
+        reasons: Number of sessions that violate each rule.
+        minutes: Median duration of finished sessions, in minutes.
+        clean: Accuracy on clean images.
+        curves: Accuracy for each corruption at each Δv in PLACES; None at a Δv with insufficient
+            data.
+        pairs: Accuracy for each pair of corruptions in a same/different study.
+    """
+
+    name: str
+    kind: str
+    is_open: bool
+    groups: tuple[StimulusGroup, ...]
+    participants: dict[str, int]
+    excluded: int
+    reasons: dict[str, int]
+    minutes: float | None
+    left_out: int
+    clean: RateInterval | None
+    curves: dict[str, tuple[RateInterval | None, ...]]
+    pairs: tuple[PairResult, ...]
+
+
+def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
+    """Return the progress of a study; nothing is written."""
+    config = study.config
+    with study.database.reading() as db:
+        status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
+        judged = judge_all(read_sessions(db, study.id), config)
+        kept = counted(judged)
+        groups = tuple(_groups(db, study.id, kept))
+    records = [session.record for session in judged]
+    states = Counter(participant_state(record, config, now) for record in records)
+    n_counting = sum(len(session.record.of("main")) for session in judged if session.verdict.counts)
+    times = [
+        (record.finished_at - record.created_at).total_seconds() / 60
+        for record in records
+        if record.finished_at is not None and record.state not in (ACTIVE, FAILED)
+    ]
+    # An active session may still satisfy the rules.
+    ended = [session for session in judged if has_ended(session.record, config, now)]
+    reasons = Counter(rule for session in ended for rule, _ in session.verdict.broken)
+    responses = human_records(kept, config) if config.kind == "categorise" else None
+    return StudyStatus(
+        name=config.name,
+        kind=config.kind,
+        is_open=status == "open",
+        groups=groups,
+        participants={state: states.get(state, 0) for state in STATES},
+        excluded=sum(not session.verdict.counts for session in ended),
+        reasons=dict(reasons.most_common()),
+        minutes=median(times) if times else None,
+        left_out=n_counting - len(kept),
+        clean=None if responses is None else clean_rate(responses),
+        curves={} if responses is None else running_curves(responses),
+        pairs=tuple(analyze(_judgements(kept))) if responses is None else (),
+    )
+
+
+def participant_state(record: SessionRecord, config: StudyConfig, now: datetime) -> str:
+    """Return the participant's state, one of STATES."""
+    if record.state == ACTIVE:
+        return LEFT if has_left(record, config, now) else GOING
+    return NOT_PASSED if record.state == FAILED else DONE
+
+
+def clean_rate(responses: HumanResponses) -> RateInterval | None:
+    """Return the accuracy on clean images with its Wilson interval; None if nobody responded."""
+    correct = responses.correct[responses.corruption == CLEAN]
+    if not len(correct):
+        return None
+    share = float(correct.mean())
+    return RateInterval(share, *wilson_interval(share, len(correct), CONFIDENCE))
+
+
+def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
+    """Return human accuracy, with bootstrap intervals, per corruption at each Δv in PLACES."""
+    reference = Reference("running", responses)
+    curves: dict[str, tuple[RateInterval | None, ...]] = {}
+    for name in responses.experiments:
+        try:
+            curve = reference.curve(
+                name, binning="equal", bins=BINS, min_per_bin=MIN_PER_BIN, n_bootstrap=N_BOOTSTRAP
+            )
+        except UsageError:
+            curve = None  # Insufficient responses so far to fit a curve.
+        if curve is None:
+            curves[name] = (None,) * len(PLACES)
+            continue
+        rates = []
+        for delta_v in PLACES:
+            is_seen = any(start <= delta_v <= end for start, end in curve.observed)
+            low, high = curve.band(delta_v)
+            rate = RateInterval(float(curve(delta_v)), float(low), float(high))
+            # Beyond the observed ranges the curve is extrapolated.
+            rates.append(rate if is_seen else None)
+        curves[name] = tuple(rates)
+    return curves
+
+
+def _groups(db: Db, study_id: int, kept: Sequence[CountedResponse]) -> list[StimulusGroup]:
+    have = Counter(item.response.stimulus for item in kept)
+    rows: dict[str, list[tuple[int, int]]] = {}
+    query = (
+        select(StimulusRow.id, StimulusRow.capacity, StimulusRow.pair, StimulusImageRow.corruption)
+        .join(StimulusImageRow, StimulusImageRow.stimulus_id == StimulusRow.id)
+        .where(
+            StimulusRow.study_id == study_id,
+            StimulusRow.role == "main",
+            StimulusImageRow.place == 0,
+        )
+    )
+    for stimulus, capacity, pair, corruption in db.execute(query):
+        rows.setdefault(pair or corruption, []).append((have[stimulus], capacity or 0))
+    return [
+        StimulusGroup(
+            name,
+            stimuli=len(counts),
+            full=sum(responses >= wanted for responses, wanted in counts),
+            n_responses=sum(number for number, _ in counts),
+            wanted=sum(wanted for _, wanted in counts),
+        )
+        for name, counts in sorted(rows.items(), key=lambda item: (item[0] != CLEAN, item[0]))
+    ]
+
+
+def _judgements(kept: Sequence[CountedResponse]) -> list[Judgement]:
+    return [
+        Judgement(*pair_of(item.response), item.subject, item.response.truth, item.response.choice)
+        for item in kept
+    ]

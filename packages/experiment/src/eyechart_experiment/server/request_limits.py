@@ -1,0 +1,207 @@
+"""Limits on the size and rate of requests, and the headers added to every reply."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from threading import Lock
+
+from cachetools import LRUCache
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from eyechart_experiment.recruiters import RECRUITERS
+from eyechart_experiment.server.problems import problem
+from eyechart_experiment.storage.tokens import token_hash
+
+MAX_BYTES = 16_384
+"""Maximum size of a request's body in bytes; a participant's response takes about 500."""
+
+PATIENCE = 30.0
+"""Seconds within which a request's body must arrive; the page gives up after 20."""
+
+MAX_KNOWN = 20_000
+"""Maximum number of addresses, and of tokens, whose requests are counted."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """A rate limit: average requests per second, and the maximum number in a burst."""
+
+    rate: float
+    burst: float
+
+    def times(self, factor: float) -> "Pace":
+        """Return a limit that is `factor` times as high."""
+        return Pace(self.rate * factor, self.burst * factor)
+
+
+PER_TOKEN = Pace(10, 40)
+PER_ADDRESS = Pace(200, 400)
+"""Limit per IP address; it is high, because many participants can share one address."""
+
+JOINS = Pace(1, 100)
+"""Limit on join requests per IP address; without it, one client could reserve all trials."""
+
+
+@dataclass
+class Buckets:
+    """Token buckets by key; the least recently used keys are dropped."""
+
+    pace: Pace
+    _left: LRUCache[str, tuple[float, float]] = field(default_factory=lambda: LRUCache(MAX_KNOWN))
+    _lock: Lock = field(default_factory=Lock)
+
+    def wait(self, key: str, now: float) -> float:
+        """Count a request; return the seconds until it is allowed, 0 if it is allowed now."""
+        with self._lock:
+            left, then = self._left.get(key, (self.pace.burst, now))
+            # Token bucket: it refills at `rate` up to `burst`, and each allowed request takes one.
+            left = min(self.pace.burst, left + (now - then) * self.pace.rate)
+            allowed = left >= 1
+            self._left[key] = (left - 1 if allowed else left, now)
+            return 0.0 if allowed else (1 - left) / self.pace.rate
+
+
+class Guard:
+    """Reject requests that are too large, too frequent or too slow; add headers to every reply."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        per_token: Pace = PER_TOKEN,
+        per_address: Pace = PER_ADDRESS,
+        joins: Pace = JOINS,
+        more_hosts: tuple[str, ...] = (),
+        patience: float = PATIENCE,
+    ) -> None:
+        self.app = app
+        self._tokens, self._addresses = Buckets(per_token), Buckets(per_address)
+        self._joins = Buckets(joins)
+        self._headers = _headers(more_hosts)
+        self._patience = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request, or reject it."""
+        # Lifespan events have no headers, address or reply.
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = False
+
+        async def with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                # A header that a route sets itself takes precedence over the default.
+                named = {name for name, _ in message["headers"]}
+                more = [(name, value) for name, value in self._headers if name not in named]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        body = self._rejection(scope) or await _read(receive, self._patience)
+        if isinstance(body, JSONResponse):
+            await body(scope, receive, with_headers)
+            return
+        try:
+            await self.app(scope, body, with_headers)
+        except Exception:
+            if not begun:
+                trouble = problem(500, "trouble", "Something went wrong on the server: try again.")
+                await trouble(scope, receive, with_headers)
+            # Raised again, so that the server logs the traceback.
+            raise
+
+    def _rejection(self, scope: Scope) -> JSONResponse | None:
+        headers = Headers(scope=scope)
+        # A chunked request states no length; `_read` counts its bytes.
+        length = headers.get("content-length", "0")
+        # `isdigit` alone accepts digits of other scripts, and `int` is slow for a long text.
+        if not (length.isascii() and length.isdigit() and len(length) < 10) or (
+            int(length) > MAX_BYTES
+        ):
+            return _too_large()
+        # Monotonic: a change of the system's clock must neither fill nor drain the buckets.
+        now = time.monotonic()
+        address = (scope.get("client") or ("",))[0]
+        # The address comes first: a client that invents tokens is still limited by it.
+        wait = self._addresses.wait(address, now)
+        if not wait and scope["method"] == "POST" and scope["path"].endswith("/sessions"):
+            wait = self._joins.wait(address, now)
+        token = headers.get("authorization", "").rpartition(" ")[2]
+        if not wait and token:
+            # Use the hash as the key: a forged token can be as long as all headers together.
+            wait = self._tokens.wait(token_hash(token), now)
+        if not wait:
+            return None
+        slow = problem(429, "too_fast", "Too many requests: wait a little.")
+        # Rounded up, because HTTP allows only whole seconds here.
+        slow.headers["retry-after"] = str(int(wait) + 1)
+        return slow
+
+
+async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
+    """Return a receiver of the complete body, or an error reply if the body is too large or slow.
+
+    The actual size of the body is checked, because the length in the headers may be wrong.
+    """
+    body = b""
+    try:
+        async with asyncio.timeout(patience):
+            more = True
+            while more:
+                message = await receive()
+                # The client has disconnected; the application receives this message below.
+                if message["type"] != "http.request":
+                    break
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > MAX_BYTES:
+                    return _too_large()
+    except TimeoutError:
+        return _last(problem(408, "too_slow", "The request was incomplete."))
+    waiting: list[Message] = [{**message, "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
+
+
+def _too_large() -> JSONResponse:
+    return _last(problem(413, "too_large", f"A request must have at most {MAX_BYTES} bytes."))
+
+
+def _last(response: JSONResponse) -> JSONResponse:
+    """Close the connection after this reply, so that the rest of the request is not read."""
+    response.headers["connection"] = "close"
+    return response
+
+
+def _headers(more_hosts: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
+    form_hosts = [host for recruiter in RECRUITERS.values() for host in recruiter.form_hosts]
+    frame_hosts = [host for recruiter in RECRUITERS.values() for host in recruiter.frame_hosts]
+    policy = {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' blob: data:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": " ".join(("'self'", *form_hosts, *more_hosts)),
+        "frame-ancestors": " ".join(("'self'", *frame_hosts, *more_hosts)),
+    }
+    headers = {
+        "content-security-policy": "; ".join(
+            f"{name} {sources}" for name, sources in policy.items()
+        ),
+        "x-content-type-options": "nosniff",
+        # The URL of the page contains the recruiter's ids of the participant.
+        "referrer-policy": "no-referrer",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), microphone=(), geolocation=()",
+        # Proxies must not change the pixels on their way to the participant.
+        "cache-control": "no-store, no-transform",
+    }
+    return [(name.encode(), value.encode()) for name, value in headers.items()]

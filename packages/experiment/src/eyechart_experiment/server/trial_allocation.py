@@ -1,0 +1,268 @@
+"""Choose a session's next stimulus: one with the fewest responses and an unseen source image.
+
+`adaptive_allocation` has another order of the main stimuli, for studies that request it.
+
+Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
+participant sees a source image twice, even with concurrent requests; only the stimulus of a trial
+that the participant dropped is shown again.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import bindparam, exists, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session as Db
+from sqlalchemy.orm import contains_eager
+
+from eyechart_experiment.server.adaptive_allocation import AdaptiveStimuli
+from eyechart_experiment.server.open_stimuli import OpenStimulus, StimulusPool, StoredStimuli
+from eyechart_experiment.server.session_progress import (
+    LOOKAHEAD,
+    PHASES,
+    SessionProgress,
+    end,
+    has_evaded,
+    has_failed,
+    is_active,
+    is_catch_due,
+    needs_catch,
+    planned,
+    progress_of,
+    roles_of,
+)
+from eyechart_experiment.storage.database_tables import (
+    FAILED,
+    LIVE,
+    ExposureRow,
+    SessionRow,
+    StimulusImageRow,
+    TrialRow,
+)
+from eyechart_experiment.storage.experiment_folder import OpenStudy
+from eyechart_experiment.storage.stimulus_counts import count, release_expired
+from eyechart_experiment.storage.tokens import new_public_id
+from eyechart_experiment.study_config import StudyConfig
+
+TRIES = 5
+
+Next = Literal["trial", "wait", "finish", "failed", "done"]
+
+# Statements are built once: compiling one takes longer than executing it.
+_LOCKED = (
+    select(SessionRow)
+    .join(SessionRow.participant)
+    .options(contains_eager(SessionRow.participant))
+    .where(SessionRow.id == bindparam("session_id"))
+    .with_for_update(of=SessionRow)
+)
+# Also select the trial already requested with this key, and whether any lease has expired.
+_ASKED = _LOCKED.add_columns(
+    select(TrialRow.id)
+    .where(TrialRow.session_id == SessionRow.id, TrialRow.key == bindparam("key"))
+    .scalar_subquery(),
+    exists().where(TrialRow.state == LIVE, TrialRow.expires_at < bindparam("now")),
+)
+_KNOWN = select(
+    TrialRow.public_id,
+    TrialRow.role,
+    TrialRow.number,
+    TrialRow.state,
+    select(func.count())
+    .where(StimulusImageRow.stimulus_id == TrialRow.stimulus_id)
+    .scalar_subquery()
+    .label("n_images"),
+).where(TrialRow.id == bindparam("trial_id"))
+# A key is required and unique within the session; the public id is both.
+_FREE_KEY = (
+    update(TrialRow).where(TrialRow.id == bindparam("trial_id")).values(key=TrialRow.public_id)
+)
+
+
+Admit = Callable[[SessionRow], None]
+"""Called in the transaction that continues a session; raises if the caller may not continue it."""
+
+
+def admit_everybody(session: SessionRow) -> None:
+    """Accept every caller."""
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """A session's request for a trial; a request with the same `key` returns the same trial."""
+
+    session_id: int
+    key: str
+    now: datetime
+
+
+@dataclass(frozen=True)
+class AllocatedTrial:
+    """A live trial; `n_images` is the number of images it shows."""
+
+    public_id: str
+    role: str
+    number: int
+    n_images: int
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """The next step of a session; `trial` is None unless `next` is "trial"."""
+
+    next: Next
+    trial: AllocatedTrial | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The state of a session within the transaction that chooses its next trial."""
+
+    db: Db
+    config: StudyConfig
+    session: SessionRow
+    progress: SessionProgress
+
+
+def allocate(study: OpenStudy, request: TrialRequest, admit: Admit = admit_everybody) -> NextStep:
+    """Return a session's next trial, or the next step if no trial can be handed out."""
+    for attempt in range(TRIES):
+        try:
+            with study.database.writing() as db:
+                return _allocate(db, study.config, request, admit)
+        except IntegrityError:
+            # A concurrent request showed this participant the same image, or used the same key:
+            # retry.
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError
+
+
+def locked(db: Db, session_id: int) -> SessionRow:
+    """Return a session, locked against changes until the transaction ends."""
+    return db.execute(_LOCKED, {"session_id": session_id}).scalar_one()
+
+
+def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) -> NextStep:
+    # The fields of a request are the parameters of the statement.
+    session, known_id, is_any_over = db.execute(_ASKED, asdict(request)).one()
+    # Under the session's lock: its token or tab may have changed since the request arrived.
+    admit(session)
+    if known_id is not None:
+        trial_key = {"trial_id": known_id}
+        known = db.connection().execute(_KNOWN, trial_key).one()
+        if known.state == LIVE:
+            trial = AllocatedTrial(known.public_id, known.role, known.number, known.n_images)
+            return NextStep("trial", trial)
+        # Responded to, or dropped before the reply arrived: the key can be used for a new trial.
+        db.connection().execute(_FREE_KEY, trial_key)
+    if not is_active(session):
+        return NextStep("failed" if session.state == FAILED else "done")
+    # No background task does this: an expired lease matters only when a stimulus is needed.
+    if is_any_over:
+        release_expired(db, request.now)
+    turn = Turn(db, config, session, progress_of(db, session))
+    if has_failed(config, turn.progress):
+        end(db, session, FAILED, request.now)
+        return NextStep("failed")
+    choice = choose_stimulus(turn)
+    if choice == "failed":
+        end(db, session, FAILED, request.now)
+    if isinstance(choice, str):
+        return NextStep(choice)
+    return NextStep("trial", hand_out(turn, choice, request))
+
+
+def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
+    """Return whether no stimulus is left for a session and all its responses are stored."""
+    return choose_stimulus(Turn(db, config, session, progress_of(db, session))) == "finish"
+
+
+def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "failed"]:
+    """Return the stimulus to show next, or the next step if there is none to show."""
+    is_adaptive = turn.config.allocation == "adaptive"
+    stored = (AdaptiveStimuli if is_adaptive else StoredStimuli)(turn.db, turn.session)
+    return next_stimulus(turn.config, turn.session, turn.progress, stored)
+
+
+def next_stimulus(
+    config: StudyConfig, session: SessionRow, progress: SessionProgress, pool: StimulusPool
+) -> OpenStimulus | Literal["wait", "finish", "failed"]:
+    """Return the stimulus of a pool to show next, or the next step if there is none to show."""
+    for phase in PHASES:
+        missing = planned(config)[phase] - progress.done(phase)
+        out = progress.out(phase)
+        if missing <= 0:
+            continue
+        if out >= LOOKAHEAD:
+            return "wait"
+        choice = None
+        if out < missing:
+            choice = _find(config, session, progress, pool, phase=phase)
+        if choice is not None:
+            return choice
+        # Nothing is left to show, or the whole phase is live: wait for its responses first.
+        if out:
+            return "wait"
+        if phase == "qualification" and has_evaded(config, progress):
+            return "failed"
+    return "finish"
+
+
+def _find(
+    config: StudyConfig,
+    session: SessionRow,
+    progress: SessionProgress,
+    pool: StimulusPool,
+    *,
+    phase: str,
+) -> OpenStimulus | Literal["wait"] | None:
+    """Return a stimulus for a phase, "wait" if all are locked, or None if none is left."""
+    roles = roles_of(phase)
+    # Most sessions drop nothing, and the query is then saved.
+    if config.is_protocol_2 and any(progress.dropped.get(role) for role in roles):
+        returned = pool.returned(roles)
+        if returned is not None:
+            return returned
+    if phase != "main":
+        return pool.reserved(phase)
+    if is_catch_due(config, session, progress):
+        catch = pool.reserved("catch")
+        if catch is not None:
+            return catch
+    stimulus = pool.least_taken()
+    if stimulus is None and needs_catch(config, progress):
+        return pool.reserved("catch")
+    return stimulus
+
+
+def hand_out(turn: Turn, stimulus: OpenStimulus, request: TrialRequest) -> AllocatedTrial:
+    """Record a stimulus as live in a session, and its source images as seen by the participant."""
+    session = turn.session
+    trial = AllocatedTrial(
+        new_public_id(), stimulus.role, turn.progress.handed, len(stimulus.sources)
+    )
+    count(turn.db, stimulus.stimulus_id, 1)
+    connection = turn.db.connection()
+    if not stimulus.is_return:
+        # In a fixed order: a participant active in two studies could otherwise cause a deadlock.
+        exposures = [
+            {"participant_id": session.participant_id, "source_id": source_id}
+            for source_id in sorted(set(stimulus.sources))
+        ]
+        connection.execute(insert(ExposureRow), exposures)
+    row = {
+        "public_id": trial.public_id,
+        "session_id": session.id,
+        "number": trial.number,
+        "key": request.key,
+        "role": trial.role,
+        "stimulus_id": stimulus.stimulus_id,
+        "state": LIVE,
+        "served_at": request.now,
+        "expires_at": request.now + timedelta(minutes=turn.config.lease_minutes),
+    }
+    connection.execute(insert(TrialRow), row)
+    return trial

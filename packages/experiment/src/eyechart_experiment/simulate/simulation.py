@@ -1,0 +1,249 @@
+"""Simulate participants in a copy of a study, to test it before the first real participant."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+from sqlalchemy import insert, select
+
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
+from eyechart.core.records import Record
+from eyechart.core.storage.files import atomic_file
+from eyechart_experiment.quality.judging import judge_all, judge_session, stored_config
+from eyechart_experiment.recruiters.link import RECRUITER
+from eyechart_experiment.server.responses import store
+from eyechart_experiment.server.session_progress import planned, progress_of
+from eyechart_experiment.server.sessions import Rejection, claim_tab, finish, join
+from eyechart_experiment.server.trial_allocation import TrialRequest, allocate
+from eyechart_experiment.server.wire import ResponseBody, TabClaim
+from eyechart_experiment.simulate.psychometric import Psychometric
+from eyechart_experiment.simulate.robots import Kind, Robot, RobotQuestion
+from eyechart_experiment.storage.database import Database, open_database
+from eyechart_experiment.storage.database_tables import (
+    EXPIRED,
+    InstallationRow,
+    SessionRow,
+    SourceImageRow,
+    StimulusImageRow,
+    StimulusRow,
+    StudyRow,
+    TrialRow,
+)
+from eyechart_experiment.storage.experiment_folder import (
+    CONFIG,
+    ROBOTS,
+    SECRET,
+    STIMULI,
+    OpenStudy,
+    StudyFolder,
+    connect_study,
+    database_url,
+    fingerprint,
+    new_secret,
+    open_study,
+    write_private,
+)
+from eyechart_experiment.storage.session_records import read_sessions
+from eyechart_experiment.storage.stimulus_counts import drop_all, give_back
+from eyechart_experiment.storage.tokens import read_token
+from eyechart_experiment.study_config import choices_of
+
+AT_ONCE = 8
+"""Number of robots that take part concurrently."""
+
+DESIGN = (InstallationRow, StudyRow, SourceImageRow, StimulusRow, StimulusImageRow)
+
+
+@dataclass(frozen=True)
+class RobotOutcome:
+    """A robot's pseudonym, its kind, and the state in which its session ended."""
+
+    participant: str
+    kind: Kind
+    state: str
+
+
+class RobotList(Record):
+    """Content of the file that lists the robots of a simulated study."""
+
+    curve: Psychometric
+    robots: tuple[RobotOutcome, ...]
+
+
+def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
+    """Copy a study into a new folder with a separate database and no participants."""
+    if out.exists():
+        raise UsageError(f"{out} already exists: choose another --out.")
+    if not out.parent.is_dir():
+        raise UsageError(f"No such folder: {out.parent}.")
+    with connect_study(folder) as study:
+        (out / STIMULI).mkdir(parents=True)
+        shutil.copy(folder.path / CONFIG, out / CONFIG)
+        # A new secret: whoever has the rehearsal must not be able to sign tokens for the study, or
+        # to recognize its participants.
+        secret = new_secret()
+        write_private(out / SECRET, secret.hex())
+        for path in folder.stimuli.iterdir():
+            _link(path, out / STIMULI / path.name)
+        copy = open_database(database_url(out), create=True)
+        with study.database.reading() as old, copy.writing() as new:
+            for table in DESIGN:
+                rows = [dict(row) for row in old.execute(select(table.__table__)).mappings()]
+                for row in rows:
+                    if table is StimulusRow:
+                        # Responses are not copied, so no stimulus is taken yet.
+                        row["taken"] = 0
+                    elif table is StudyRow:
+                        row["visits"] = 0
+                    elif table is InstallationRow:
+                        row |= {"secret": fingerprint(secret), "simulated": True}
+                if rows:
+                    new.execute(insert(table), rows)
+        copy.close()
+    return open_study(out)
+
+
+def _link(path: Path, target: Path) -> None:
+    try:
+        # A hard link needs no disk space; other file systems need a copy.
+        os.link(path, target)
+    except OSError:
+        shutil.copy(path, target)
+
+
+def question_of(database: Database, trial: str) -> RobotQuestion:
+    """Return what a robot knows about a trial; the page never receives this."""
+    with database.reading() as db:
+        stimulus = db.scalar(select(StimulusRow).join(TrialRow).where(TrialRow.public_id == trial))
+        if stimulus is None:
+            raise UsageError(f"There is no trial {trial}.")
+        delta_v = max(image.delta_v or 0.0 for image in stimulus.images)
+        session = db.scalars(
+            select(SessionRow).join(TrialRow).where(TrialRow.public_id == trial)
+        ).one()
+        config = stored_config(db.get_one(StudyRow, session.study_id))
+        progress = progress_of(db, session).done("main") / planned(config)["main"]
+        return RobotQuestion(stimulus.truth, delta_v, stimulus.role, stimulus.id, progress)
+
+
+def excluded_by_kind(
+    folder: StudyFolder, outcomes: Sequence[RobotOutcome]
+) -> dict[Kind, tuple[int, int]]:
+    """Return how many robots of each kind are excluded by the study's rules, and how many are."""
+    with connect_study(folder) as study, study.database.reading() as db:
+        judged = judge_all(read_sessions(db, study.id), study.config)
+    counts = {one.record.subject: one.verdict.counts for one in judged}
+    rates: dict[Kind, tuple[int, int]] = {}
+    for outcome in outcomes:
+        n_excluded, n_robots = rates.get(outcome.kind, (0, 0))
+        is_excluded = not counts[outcome.participant]
+        rates[outcome.kind] = (n_excluded + is_excluded, n_robots + 1)
+    return rates
+
+
+def write_robots(out: Path, outcomes: Sequence[RobotOutcome], curve: Psychometric) -> None:
+    """Write the list of robots into the folder of the simulated study."""
+    content = RobotList(curve=curve, robots=tuple(outcomes))
+    with atomic_file(out / ROBOTS) as temporary:
+        temporary.write_text(content.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def simulate_fast(
+    folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Advance
+) -> list[RobotOutcome]:
+    """Run robots without a browser, through the functions that the server calls.
+
+    Each robot has a simulated clock, so that no time is spent waiting.
+    """
+    # Reversed, because `pop` takes the last one.
+    waiting = [
+        (number, Robot(kind, (seed, number, 8), curve)) for number, kind in enumerate(kinds)
+    ][::-1]
+    present: list[_RobotSession] = []
+    outcomes: dict[int, RobotOutcome] = {}
+    with connect_study(folder) as study:
+        while waiting or present:
+            while waiting and len(present) < AT_ONCE:
+                number, robot = waiting.pop()
+                try:
+                    present.append(_RobotSession(study, robot, number, seed))
+                except Rejection:
+                    # Those who are present may leave stimuli to others; without them, the study
+                    # has all the responses it needs.
+                    waiting = [*waiting, (number, robot)] if present else []
+                    break
+            for session in list(present):
+                outcome = session.go_on()
+                if outcome is not None:
+                    outcomes[session.number] = outcome
+                    present.remove(session)
+                    step(1, "")
+    return [outcomes[number] for number in sorted(outcomes)]
+
+
+class _RobotSession:
+    """A robot's session, which is run one trial at a time."""
+
+    def __init__(self, study: OpenStudy, robot: Robot, number: int, seed: int) -> None:
+        self.number, self._study, self._robot = number, study, robot
+        self._uuids = np.random.default_rng((seed, number, 10))
+        # A separate clock for each robot: a shared one would run fast and end the leases of others.
+        self._now = datetime.now(UTC)
+        arrival = RECRUITER.arrive({RECRUITER.person: f"robot-{seed}-{number}"})
+        reply, _ = join(study, arrival, None, self._now)
+        claim = read_token(study.secret, reply.token)
+        assert claim is not None
+        self._session = claim.session_id
+        self._open_page()
+
+    def go_on(self) -> RobotOutcome | None:
+        """Respond to one trial and return None, or return the outcome if the session has ended."""
+        request = TrialRequest(self._session, str(self._uuid()), self._now)
+        step = allocate(self._study, request)
+        if step.trial is not None:
+            return self._respond(step.trial.public_id)
+        state = finish(self._study, self._session, self._now)
+        return RobotOutcome(state.participant, self._robot.kind, state.state)
+
+    def _respond(self, trial: str) -> RobotOutcome | None:
+        config = self._study.config
+        question = question_of(self._study.database, trial)
+        if self._robot.leaves(question):
+            return self._leave()
+        reaction = self._robot.react(question, choices_of(config), config.response_ms)
+        self._now += timedelta(milliseconds=self._robot.trial_ms(reaction, config))
+        if self._robot.drops(question, reaction):
+            self._open_page()
+            return None
+        response = ResponseBody(
+            uuid=self._uuid(),
+            choice=reaction.choice,
+            rt_ms=reaction.rt_ms,
+            stamps=self._robot.stamps(reaction, config),
+            flags=[],
+        )
+        store(self._study, self._session, trial, response, self._now)
+        return None
+
+    def _leave(self) -> RobotOutcome:
+        """Leave the session to the server, as it is once the robot was silent for long enough."""
+        with self._study.database.writing() as db:
+            session = db.get_one(SessionRow, self._session)
+            drop_all(db, session, EXPIRED, self._now)
+            rows = judge_session(db, session)
+            db.add_all(rows)
+            if rows:
+                give_back(db, session)
+            return RobotOutcome(session.participant.code, self._robot.kind, session.state)
+
+    def _open_page(self) -> None:
+        claim_tab(self._study, self._session, TabClaim(tab=self._uuid(), hz=60.0), self._now)
+
+    def _uuid(self) -> UUID:
+        return UUID(bytes=self._uuids.bytes(16))

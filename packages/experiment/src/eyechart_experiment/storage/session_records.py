@@ -1,0 +1,314 @@
+"""Read a study's responses from the database, all at once, as plain records.
+
+Platform ids are not included.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Select, and_, or_, select
+from sqlalchemy.orm import Session as Db
+
+from eyechart_experiment.storage.database_tables import (
+    DROPPED,
+    EXPIRED,
+    LIVE,
+    ExclusionRow,
+    ParticipantRow,
+    ResponseRow,
+    SessionRow,
+    SourceImageRow,
+    StimulusImageRow,
+    StimulusRow,
+    TrialRow,
+)
+
+MAIN = ("main", "catch")
+"""Roles of trials in the main part; participants cannot tell these trials apart."""
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """An image shown in a trial: its source image's name and digest, and its corruption."""
+
+    name: str
+    digest: str
+    corruption: str
+    parameters: Mapping[str, float]
+    delta_v: float | None
+    sha256: str
+    row: int
+
+
+@dataclass(frozen=True)
+class TrialResponse:
+    """A trial with its response; see `TrialRow` and `ResponseRow` in `database_tables`.
+
+    `stimulus` is the id of the stimulus in the database.
+    """
+
+    number: int
+    role: str
+    truth: str
+    choice: str
+    correct: bool
+    rt_ms: float | None
+    stamps: Mapping[str, object]
+    flags: tuple[str, ...]
+    served_at: datetime
+    received_at: datetime
+    pair: str | None = None
+    images: tuple[ShownImage, ...] = ()
+    stimulus: int = 0
+
+
+@dataclass(frozen=True)
+class DroppedTrial:
+    """A trial without a response that will not get one; see `TrialRow` in `database_tables`.
+
+    `reason` is "" and `dropped_at` None if they were not recorded.
+    """
+
+    number: int
+    role: str
+    truth: str
+    reason: str
+    served_at: datetime
+    dropped_at: datetime | None
+    pair: str | None = None
+    images: tuple[ShownImage, ...] = ()
+    stimulus: int = 0
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """One participant's session in one study, with its responses in the order of the trials.
+
+    `subject`: the participant's code. `excluded`: stored exclusions as (rule, detail), by version
+    of the rules. `last_seen`: when a trial was last handed out or responded to. `dropped`: trials
+    that the participant was given without responding. `eyesight`: what the participant says about
+    it.
+    """
+
+    id: int
+    subject: str
+    platform: str
+    state: str
+    hz: float | None
+    screen: Mapping[str, object]
+    created_at: datetime
+    finished_at: datetime | None
+    last_seen: datetime
+    responses: tuple[TrialResponse, ...]
+    excluded: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    dropped: tuple[DroppedTrial, ...] = ()
+    eyesight: str | None = None
+
+    def of(self, *roles: str) -> list[TrialResponse]:
+        """Return the responses to trials with any of these roles."""
+        return [response for response in self.responses if response.role in roles]
+
+    def dropped_of(self, *roles: str) -> list[DroppedTrial]:
+        """Return the dropped trials with any of these roles."""
+        return [trial for trial in self.dropped if trial.role in roles]
+
+
+def max_delta_v(images: Sequence[ShownImage]) -> float:
+    """Return the largest Δv of the images of a trial; an unknown Δv counts as 0."""
+    return max((image.delta_v or 0.0 for image in images), default=0.0)
+
+
+def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[SessionRecord]:
+    """Return a study's sessions in order of their start, or only the session `session_id`."""
+    sessions = (
+        select(SessionRow, ParticipantRow)
+        .join(ParticipantRow)
+        .where(SessionRow.study_id == study_id)
+    )
+    excluded = select(ExclusionRow).join(SessionRow).where(SessionRow.study_id == study_id)
+    served = (
+        select(TrialRow.session_id, TrialRow.served_at)
+        .join(SessionRow)
+        .where(SessionRow.study_id == study_id)
+    )
+    trials, lost = _responded(study_id), _dropped(study_id)
+    if session_id is not None:
+        sessions = sessions.where(SessionRow.id == session_id)
+        excluded = excluded.where(SessionRow.id == session_id)
+        served = served.where(SessionRow.id == session_id)
+        trials = trials.where(TrialRow.session_id == session_id)
+        lost = lost.where(TrialRow.session_id == session_id)
+    responses: dict[int, list[TrialResponse]] = {}
+    images = _images(db, study_id, session_id)
+    dropped: dict[int, list[DroppedTrial]] = {}
+    for owner, trial in _read_dropped(db, lost, images):
+        dropped.setdefault(owner, []).append(trial)
+    for owner, response in _read(db, trials, images):
+        responses.setdefault(owner, []).append(response)
+    rules: dict[int, dict[int, tuple[tuple[str, str], ...]]] = {}
+    for row in db.execute(excluded.order_by(ExclusionRow.id)).scalars():
+        by_version = rules.setdefault(row.session_id, {})
+        by_version[row.version] = (*by_version.get(row.version, ()), (row.rule, row.detail))
+    last: dict[int, datetime] = {}
+    for owner, moment in db.execute(served):
+        last[owner] = max(last.get(owner, moment), moment)
+    return [
+        SessionRecord(
+            session.id,
+            participant.code,
+            participant.platform,
+            session.state,
+            session.hz,
+            session.screen,
+            session.created_at,
+            session.finished_at,
+            max(
+                session.created_at,
+                last.get(session.id, session.created_at),
+                *(response.received_at for response in responses.get(session.id, ())),
+            ),
+            tuple(responses.get(session.id, ())),
+            rules.get(session.id, {}),
+            tuple(dropped.get(session.id, ())),
+            session.eyesight,
+        )
+        for session, participant in db.execute(sessions.order_by(SessionRow.id))
+    ]
+
+
+def _responded(study_id: int) -> Select[*tuple[object, ...]]:
+    return (
+        select(
+            TrialRow.session_id,
+            TrialRow.stimulus_id,
+            TrialRow.number,
+            TrialRow.role,
+            StimulusRow.truth,
+            ResponseRow.choice,
+            ResponseRow.correct,
+            ResponseRow.rt_ms,
+            ResponseRow.stamps,
+            ResponseRow.flags,
+            TrialRow.served_at,
+            ResponseRow.received_at,
+            StimulusRow.pair,
+        )
+        .join(ResponseRow, ResponseRow.trial_id == TrialRow.id)
+        .join(StimulusRow, StimulusRow.id == TrialRow.stimulus_id)
+        .where(StimulusRow.study_id == study_id)
+        .order_by(TrialRow.session_id, TrialRow.number)
+    )
+
+
+def _read(
+    db: Db, query: Select[*tuple[object, ...]], images: Mapping[int, tuple[ShownImage, ...]]
+) -> Iterator[tuple[int, TrialResponse]]:
+    for row in db.execute(query):
+        response = TrialResponse(
+            number=row.number,
+            role=row.role,
+            truth=row.truth,
+            choice=row.choice,
+            correct=row.correct,
+            rt_ms=row.rt_ms,
+            stamps=row.stamps,
+            flags=tuple(map(str, row.flags)),
+            served_at=row.served_at,
+            received_at=row.received_at,
+            pair=row.pair,
+            images=images.get(row.stimulus_id, ()),
+            stimulus=row.stimulus_id,
+        )
+        yield row.session_id, response
+
+
+def _dropped(study_id: int) -> Select[*tuple[object, ...]]:
+    is_over = and_(TrialRow.state == LIVE, TrialRow.expires_at < datetime.now(UTC))
+    return (
+        select(
+            TrialRow.session_id,
+            TrialRow.stimulus_id,
+            TrialRow.number,
+            TrialRow.role,
+            StimulusRow.truth,
+            TrialRow.drop_reason,
+            TrialRow.served_at,
+            TrialRow.dropped_at,
+            TrialRow.state,
+            TrialRow.expires_at,
+            StimulusRow.pair,
+        )
+        .join(StimulusRow, StimulusRow.id == TrialRow.stimulus_id)
+        # An expired trial stays live in the database until its stimulus is needed.
+        .where(StimulusRow.study_id == study_id, or_(TrialRow.state == DROPPED, is_over))
+        .order_by(TrialRow.session_id, TrialRow.number)
+    )
+
+
+def _read_dropped(
+    db: Db, query: Select[*tuple[object, ...]], images: Mapping[int, tuple[ShownImage, ...]]
+) -> Iterator[tuple[int, DroppedTrial]]:
+    for row in db.execute(query):
+        trial = DroppedTrial(
+            number=row.number,
+            role=row.role,
+            truth=row.truth,
+            reason=EXPIRED if row.state == LIVE else row.drop_reason or "",
+            served_at=row.served_at,
+            dropped_at=row.expires_at if row.state == LIVE else row.dropped_at,
+            pair=row.pair,
+            images=images.get(row.stimulus_id, ()),
+            stimulus=row.stimulus_id,
+        )
+        yield row.session_id, trial
+
+
+def _images(
+    db: Db, study_id: int, session_id: int | None = None
+) -> dict[int, tuple[ShownImage, ...]]:
+    """Return the images of every stimulus in a study, or in a session, by stimulus id."""
+    query = (
+        select(StimulusImageRow, SourceImageRow)
+        .join(SourceImageRow, SourceImageRow.id == StimulusImageRow.source_id)
+        .join(StimulusRow, StimulusRow.id == StimulusImageRow.stimulus_id)
+        .where(StimulusRow.study_id == study_id)
+        .order_by(StimulusImageRow.stimulus_id, StimulusImageRow.place)
+    )
+    if session_id is not None:
+        in_session = select(TrialRow.stimulus_id).where(TrialRow.session_id == session_id)
+        query = query.where(StimulusRow.id.in_(in_session))
+    rows = db.execute(query).all()
+    names = public_names({source.name for _, source in rows})
+    images: dict[int, tuple[ShownImage, ...]] = {}
+    for row, source in rows:
+        image = ShownImage(
+            name=names[source.name],
+            digest=source.digest,
+            corruption=row.corruption,
+            parameters=row.parameters,
+            delta_v=row.delta_v,
+            sha256=row.sha256,
+            row=row.row,
+        )
+        images[row.stimulus_id] = (*images.get(row.stimulus_id, ()), image)
+    return images
+
+
+def public_names(names: Collection[str]) -> dict[str, str]:
+    """Map names of images to names without the folders of the machine on which a study was made.
+
+    Absolute paths become relative to the folder that contains them all; other names are unchanged.
+
+    Example:
+        >>> public_names({"/home/lab/a/1.png", "/home/lab/b/1.png"})["/home/lab/b/1.png"]
+        'b/1.png'
+    """
+    absolute = {name for name in names if Path(name).is_absolute()}
+    root = Path(os.path.commonpath([Path(name).parent for name in absolute])) if absolute else None
+    return {
+        name: Path(name).relative_to(root).as_posix() if root and name in absolute else name
+        for name in names
+    }
