@@ -321,6 +321,14 @@ def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
     assert found.status == 0, found.err
     assert "small_models:four_classes, native classes" in found.out
     assert "CE as a percentage of small_models:four_classes's errors" in found.out
+    assert "(mean: " not in found.out
+
+
+def test_the_title_of_a_table_names_the_means_in_its_last_row(evaluate):
+    found = evaluate("--suite", "imagenet-noc", "--baseline", "small_models:four_classes")
+    # of 8 images, no relative CE of some corruptions
+    title = next(line for line in found.out.splitlines() if line.startswith("small_models:colors,"))
+    assert title.endswith("'s errors (mean: mCE)"), found.out
 
 
 @pytest.mark.parametrize(

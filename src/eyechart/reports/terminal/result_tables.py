@@ -28,6 +28,9 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
                 title += f", clean accuracy {estimate_text(clean, SCORES['clean_accuracy'])}"
             if space.corruption_error is not None:
                 title += f", CE as a percentage of {space.corruption_error.baseline}'s errors"
+                means = [SCORES[mean].title for mean in space.corruption_error.means]
+                if means and _has_mean(space):
+                    title += f" (mean: {' and '.join(means)})"
             mean = f"mean {MARK}" if set(results.config.means_over) & set(model.marked) else "mean"
             yield title, list(space_tables(space, width, model.marked, mean))
 
@@ -79,7 +82,7 @@ def space_tables(
         ]
         for corruption, results in space.corruptions.items()
     ]
-    has_mean = len(space.corruptions) > 1 and bool(space.means)
+    has_mean = _has_mean(space)
     if has_mean:
         # The mean of CE is the mCE.
         paths = [(SCORES[score.mean] if score.mean else score).overall_path for score in scores]
@@ -88,6 +91,10 @@ def space_tables(
     head = ["corruption", *(score.title for score in scores), *(["verdict"] * has_verdict)]
     left = [0, len(scores) + 1] if has_verdict else [0]
     return stacked(head, rows, width=width, left=left, last_apart=has_mean)
+
+
+def _has_mean(space: SpaceResults) -> bool:
+    return len(space.corruptions) > 1 and bool(space.means)
 
 
 def _columns(space: SpaceResults) -> list[Score]:
