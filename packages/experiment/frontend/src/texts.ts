@@ -1,7 +1,7 @@
 // The texts of the pages, from one catalogue per language that the server's texts are in as well.
 
-import de from "../../packages/experiment/src/eyechart_experiment/languages/de.json";
-import en from "../../packages/experiment/src/eyechart_experiment/languages/en.json";
+import de from "../../src/eyechart_experiment/languages/de.json";
+import en from "../../src/eyechart_experiment/languages/en.json";
 
 export type TextKey = keyof typeof en;
 type Counted = TextKey extends infer Key ? (Key extends `${infer Stem}.other` ? Stem : never) : never;
