@@ -68,7 +68,7 @@ $(DEMO_STAMP): pyproject.toml $(EXPERIMENT)/pyproject.toml constraints.txt requi
 demo: $(DEMO_STAMP)
 	@mkdir -p $(DEMO)
 	$(BIN)/eyechart demo --out $(DEMO)
-	@$(BIN)/eyechart gallery "$$($(BIN)/python -c 'from eyechart.images.demo import demo_images; print(demo_images()[0].path)')" --suite vcr --out $(DEMO)/gallery.html >/dev/null
+	@$(BIN)/eyechart gallery "$$($(BIN)/python -c 'from eyechart.images.image_sources import demo_images; print(demo_images()[0].path)')" --suite vcr --out $(DEMO)/gallery.html >/dev/null
 	@echo "Every corruption on one image: $(CURDIR)/$(DEMO)/gallery.html"
 	@echo "Open the report: $(CURDIR)/$(DEMO)/report.html"
 

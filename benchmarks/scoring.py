@@ -18,8 +18,7 @@ from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.parts import Parts
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.categories import CATEGORIES, CLASSES, NONE, category_of
-from eyechart.images.labels.imagenet import class_index
+from eyechart.images.labels.imagenet import CATEGORIES, CLASSES, NONE, category_of, class_index
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun

@@ -879,7 +879,7 @@ def test_the_demo_runs_on_real_images(run, tmp_path):
 
 
 def test_without_the_demos_images_the_line_to_install_them_is_printed(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("eyechart.images.demo.find_spec", lambda name: None)
+    monkeypatch.setattr("eyechart.images.image_sources.find_spec", lambda name: None)
     result = run("evaluate", MODEL, "--corruption", "blur", "--out", tmp_path / "out")
     assert_rejected(result, 'pip install -e ".[demo]"', "--images")
 

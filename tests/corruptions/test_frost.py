@@ -10,7 +10,7 @@ from skimage import data
 
 import eyechart as ec
 from eyechart.corruptions.suites.suite import find_entry
-from eyechart.images.demo import demo_images
+from eyechart.images.image_sources import demo_images
 from places import DATA
 from real_images import stimulus
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import eyechart as ec
-from eyechart.images.labels.categories import (
+from eyechart.images.labels.imagenet import (
     CATEGORIES,
     category_maxima,
     category_of,

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 import eyechart as ec
-from eyechart.images.labels.categories import CATEGORIES, members
-from eyechart.images.labels.imagenet import category_name, class_index, class_names, wordnet_ids
-from eyechart.images.labels.spaces import category_labels, native_labels, output_names
+from eyechart.images.labels.imagenet import (
+    CATEGORIES,
+    category_name,
+    class_index,
+    class_names,
+    members,
+    wordnet_ids,
+)
+from eyechart.images.labels.matching import category_labels, native_labels, output_names
 
 METHODS = """
 airplane 404 · bear 294–297 · bicycle 444,671 · boat 472,554,625,814,914 ·

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import eyechart as ec
-from eyechart.images.labels.categories import CATEGORIES, category_of, members
-from eyechart.images.labels.rules import RULES
+from eyechart.images.labels.imagenet import CATEGORIES, category_of, members
+from eyechart.images.labels.spaces import RULES
 from eyechart.predictions.reading import categories_of
 from eyechart.predictions.record import predictions_table, record_scores
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS

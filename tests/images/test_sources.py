@@ -17,9 +17,8 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.images.imageset import KEPT_SHARE
-from eyechart.images.label_values import dataset_classes
 from eyechart.images.labels.imagenet import class_names, wordnet_ids
-from eyechart.images.labels.spaces import native_labels, output_names
+from eyechart.images.labels.matching import dataset_classes, native_labels, output_names
 from eyechart.images.stimulus import find_stimulus, split_window, with_window
 from eyechart.images.tar_shards import expand_braces
 from small_models import TINTS, Colors, save_images

@@ -19,9 +19,8 @@ from eyechart.core.progress import no_advance
 from eyechart.core.storage.shards import shards_of
 from eyechart.images import image_list
 from eyechart.images.image_files import PixelRoom
-from eyechart.images.image_index import load_indexed
 from eyechart.images.image_sources import find_listing
-from eyechart.images.imageset import load_images
+from eyechart.images.imageset import load_images, load_indexed
 from eyechart.images.parquet_images import RowReader, list_parquet
 from small_models import save_images
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.images.labels.spaces import native_labels
+from eyechart.images.labels.matching import native_labels
 from eyechart.models.find import load_model, reject_unused
 from eyechart.models.label_map import find_map, map_of
 from eyechart.models.model import Model

@@ -11,8 +11,7 @@ import small_models
 from eyechart.humans.human_responses import write_responses
 from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import find_reference
-from eyechart.images.labels.categories import CATEGORIES
-from eyechart.images.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import CATEGORIES, wordnet_ids
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer
 from eyechart.pipeline.settings import EvaluateSettings

@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eyechart as ec
-from eyechart.images.labels.categories import CATEGORIES
-from eyechart.images.labels.imagenet import wordnet_ids
+from eyechart.images.labels.imagenet import CATEGORIES, wordnet_ids
 from small_models import TINTS, save_images
 
 CLASSES = {404: "airplane", 294: "bear", 281: "cat", 409: "clock"}

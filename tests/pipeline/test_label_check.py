@@ -9,7 +9,7 @@ from PIL import Image
 
 import eyechart as ec
 from commands import assert_rejected
-from eyechart.images.demo import demo_images
+from eyechart.images.image_sources import demo_images
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
 from eyechart.models.model import Model

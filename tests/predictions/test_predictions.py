@@ -18,7 +18,7 @@ import eyechart as ec
 import small_models
 from eyechart.core.storage.parts import Parts, read_parquet, write_parquet
 from eyechart.images.identity import content_keys
-from eyechart.images.labels.categories import CATEGORIES, members
+from eyechart.images.labels.imagenet import CATEGORIES, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.prepare import open_run

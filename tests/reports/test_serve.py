@@ -27,8 +27,7 @@ import eyechart as ec
 from commands import hear_interrupts
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import content_keys
-from eyechart.images.labels.categories import CATEGORIES
-from eyechart.images.labels.imagenet import class_names, wordnet_ids
+from eyechart.images.labels.imagenet import CATEGORIES, class_names, wordnet_ids
 from eyechart.reports.browse.server import make_server, serve_report
 from eyechart.reports.series.report import load_report
 from nonempty import at_least_one

@@ -19,8 +19,7 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importers import FORMATS
 from eyechart.humans.placement import EXPERIMENTS
-from eyechart.images.labels.rules import RULES
-from eyechart.images.labels.space_names import SCORED_SPACES, SPACES
+from eyechart.images.labels.spaces import RULES, SCORED_SPACES, SPACES
 from eyechart.integrations.loggers.registry import LOGGERS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
@@ -104,7 +103,7 @@ REGISTRIES = {
     "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),
     "label rules": Declared(
         list(RULES),
-        {"images/labels/rules.py"},
+        {"images/labels/spaces.py"},
         {"models/card.py": "the mean of a model's channels, its published accuracy"},
     ),
     "suites": Declared(

@@ -22,7 +22,7 @@ STORED = {
     # rules that were used in a study are never edited
     "eyechart_experiment/quality/rules_v1.py",
     # the name of the demo images in results and manifests
-    "images/demo.py",
+    "images/image_sources.py",
     # the prompt by which the published study asked CLIP
     "models/adapters/clip_models.py",
     # the head of a packaged file

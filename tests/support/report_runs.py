@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eyechart.cli.app import main
-from eyechart.images.demo import demo_images
+from eyechart.images.image_sources import demo_images
 from eyechart.images.labels.imagenet import wordnet_ids
 from small_models import save_images
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import eyechart as ec
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from real_images import NAMES, whole_photo
 
 SIDE = 32

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from eyechart.core.progress import no_advance
-from eyechart.images.demo import SOURCE, demo_images
+from eyechart.images.image_sources import SOURCE, demo_images
 from eyechart.images.imageset import load_listed
 from eyechart.testsets.pilot import PilotMap, _fit_map, count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import Plan

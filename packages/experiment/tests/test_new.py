@@ -22,7 +22,7 @@ from commands import assert_rejected, image_file
 from experiment_postgres import postgresql
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import try_lock
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart.testsets.testset import read_testset
 from eyechart_experiment.design import stimulus_files, study_build
 from eyechart_experiment.storage.experiment_folder import open_study

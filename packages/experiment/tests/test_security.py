@@ -14,7 +14,7 @@ from sqlalchemy import func, select, text
 from starlette.testclient import TestClient
 
 from experiment_studies import CORRUPTIONS, SIDE, Sizes, Visitor, in_process, make_study
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.server import routes
 from eyechart_experiment.server.request_limits import MAX_BYTES, Pace
 from eyechart_experiment.server.session_progress import SessionProgress, is_catch_due

@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of
-from eyechart.images.labels.space_names import SCORED_SPACES
+from eyechart.images.labels.spaces import SCORED_SPACES
 from eyechart.scores.baseline_names import BASELINES, ROBUSTBENCH_ALEXNET
 
 Result = TypeVar("Result")

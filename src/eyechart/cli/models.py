@@ -175,9 +175,8 @@ def score(
 
 def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     """Return the labeled images, or the demo images if there is no path; skip unlabeled images."""
-    from eyechart.images.demo import SOURCE, demo_images
     from eyechart.images.image_list import ImageListing
-    from eyechart.images.image_sources import find_listing
+    from eyechart.images.image_sources import SOURCE, demo_images, find_listing
     from eyechart.images.imageset import load_listing
 
     listing = ImageListing(SOURCE, demo_images()) if images is None else find_listing(images)

@@ -10,8 +10,8 @@ from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.gates.rules import Rule
-from eyechart.images.labels.categories import NONE
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.imagenet import NONE
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.predictions.reading import Predictions
 from eyechart.results.recorded_run import RecordedRun
 from eyechart.testsets.plan import MOVED

@@ -24,7 +24,7 @@ from eyechart.core.records import Record
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.core.yaml_text import ValuePath, parse_yaml_lines
 from eyechart.corruptions.suites.suite import STRONGEST
-from eyechart.images.labels.space_names import SCORED_SPACES
+from eyechart.images.labels.spaces import SCORED_SPACES
 
 ALL = "all"
 """Name that stands for every corruption of the run."""

@@ -15,7 +15,7 @@ from eyechart.humans.human_responses import (
     clusters_of,
     one_by_one,
 )
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart.stats.anchors import right_end
 from eyechart.stats.bins import bin_edges, bin_index
 from eyechart.stats.curve import Curve, fit_curve

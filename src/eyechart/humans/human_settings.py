@@ -12,7 +12,7 @@ from eyechart.core.arguments import FilePath, as_paths
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of
-from eyechart.images.labels.rules import DEFAULT_RULE, RULES
+from eyechart.images.labels.spaces import DEFAULT_RULE, RULES
 
 Paths: TypeAlias = FilePath | Sequence[FilePath]
 

@@ -11,7 +11,7 @@ from eyechart.humans.human_responses import CLEAN, HumanResponses
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importers import FORMATS
 from eyechart.humans.same_different import read_single_judgements
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 
 NO_RESPONSE = ("", "na", "nan", "none")
 

@@ -26,7 +26,7 @@ from eyechart.images.image_files import (
     image_size,
     n_pixels,
 )
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart.images.stimulus import Stimulus
 
 Content = Callable[[], bytes | Image.Image]

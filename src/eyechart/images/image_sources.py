@@ -1,14 +1,17 @@
 """Image sources: list the images that a user gives, before any of them is decoded.
 
-Each kind of source has its own module; this module only decides which kind a source is.
+Each kind of source has its own module; this module only decides which kind a source is. Without a
+source, the 20 demo images are used.
 """
 
 import os
+import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from eyechart.core.arguments import as_path, brief
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.storage.remote_files import (
     RemoteFile,
     as_shown,
@@ -16,7 +19,6 @@ from eyechart.core.storage.remote_files import (
     is_url,
     remote_files,
 )
-from eyechart.images.array_images import ARRAYS, list_array_file, list_arrays
 from eyechart.images.hf_images import HUB, is_hf, is_saved_dataset, list_hf, list_hub, list_saved
 from eyechart.images.image_files import images_in, unread_notes
 from eyechart.images.image_list import (
@@ -28,7 +30,14 @@ from eyechart.images.image_list import (
     list_remote_folder,
     list_remote_manifest,
 )
-from eyechart.images.map_style import is_arrays, is_map_style, list_map_style
+from eyechart.images.memory_images import (
+    ARRAYS,
+    is_arrays,
+    is_map_style,
+    list_array_file,
+    list_arrays,
+    list_map_style,
+)
 from eyechart.images.parquet_images import PARQUET, image_column, list_parquet
 from eyechart.images.tar_shards import TAR, expand_braces, find_shards, list_shards
 
@@ -147,3 +156,23 @@ def _of_url(url: str) -> ImageListing:
     if not shards and not tables:
         raise UsageError(f"No images in {url}: give a folder of images, {TAR} or {PARQUET} files.")
     return list_shards(shards, url) if shards else list_parquet(tables, url)
+
+
+NAME = re.compile(r"imagenet_\d+_(\d+)\.jpg")
+# Do not reword: stored in results, and compared when their images are shown again.
+SOURCE = "20 demo images"
+
+
+def demo_images() -> list[ListedImage]:
+    """Return the ImageNet images that ship with foolbox, labeled with ImageNet class indices.
+
+    Only the package's files are read; foolbox itself is not imported.
+    """
+    spec = find_spec("foolbox")
+    if spec is None or spec.origin is None:
+        raise UsageError(
+            f"The demo images are not installed: {install_hint('demo')}, or give --images FOLDER."
+        )
+    folder = Path(spec.origin).parent / "data"
+    matches = [(path, NAME.fullmatch(path.name)) for path in sorted(folder.glob("imagenet_*.jpg"))]
+    return [ListedImage(path, path.name, match[1]) for path, match in matches if match]

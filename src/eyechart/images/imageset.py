@@ -1,11 +1,17 @@
-"""Image sets: images decoded to stimuli once, identified by digests, cached in free memory."""
+"""Image sets: images decoded to stimuli once, identified by digests, cached in free memory.
 
+The index of a set (digest and size of every image) is stored, so that processes that share a run
+decode only the images that they need.
+"""
+
+import json
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -16,11 +22,12 @@ from eyechart.core.phrases import count_of, first_names
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
 from eyechart.core.records import CheckedFields
+from eyechart.core.storage.parts import read_header, read_parquet, write_parquet
 from eyechart.images.identity import named_keys
 from eyechart.images.image_files import READERS, Window, WindowError
 from eyechart.images.image_list import ImageListing, ListedImage
 from eyechart.images.image_sources import ImageData, find_listing
-from eyechart.images.published_source import Corrupted
+from eyechart.images.published_source import CorruptedSource
 from eyechart.images.stimulus import (
     AUTO,
     SMALLEST_SIDE,
@@ -103,7 +110,7 @@ class ImageSet(CheckedFields):
     sizes: tuple[tuple[int, int], ...]
     damaged: tuple[Damaged, ...] = ()
     kept: dict[int, Tensor] = field(default_factory=dict)
-    files: Corrupted | None = None
+    files: CorruptedSource | None = None
     has_clean: bool = True
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] | None = None
@@ -322,3 +329,85 @@ def load_listed(
             " them; --stimulus native keeps their size.",
         )
     return ImageSet(source, how, images, digests, sizes, tuple(damaged), kept, notes=notes)
+
+
+HEADER = "eyechart"
+
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("digest", pa.string()),
+        ("height", pa.int32()),
+        ("width", pa.int32()),
+        ("why", pa.string()),
+    ]
+)
+"""One row per listed image; `why` is "" for a usable image, otherwise the reason against it."""
+
+
+def load_indexed(listing: ImageListing, stimulus: str, index: Path, advance: Advance) -> ImageSet:
+    """Return the images of a listing, as `load_listing` does; write their index if it is missing.
+
+    With an index, no image is decoded before it is used. An image whose content has changed since
+    then is rejected when it is read.
+
+    Raises:
+        UsageError: If the index belongs to other images.
+    """
+    if not index.is_file():
+        images = load_listing(listing, stimulus, advance)
+        _write(images, listing.images, index)
+        return images
+    images = _read(listing, stimulus, index)
+    advance(len(listing.images), "")
+    return images
+
+
+def _write(images: ImageSet, listed: Sequence[ListedImage], index: Path) -> None:
+    usable = {
+        image.name: (digest, *size)
+        for image, digest, size in zip(images.listed, images.digests, images.sizes, strict=True)
+    }
+    damaged = {image.name: image.why for image in images.damaged}
+    rows = []
+    for image in listed:
+        digest, height, width = usable.get(image.name, ("", 0, 0))
+        why = "" if digest else damaged[image.name]
+        rows.append(dict(zip(SCHEMA.names, (image.name, digest, height, width, why), strict=True)))
+    header = {"stimulus": images.stimulus.name, "notes": images.notes}
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    table = table.replace_schema_metadata({HEADER: json.dumps(header)})
+    index.parent.mkdir(parents=True, exist_ok=True)
+    write_parquet(table, index)
+
+
+def _read(listing: ImageListing, stimulus: str, index: Path) -> ImageSet:
+    table = read_parquet(index, SCHEMA.names)
+    rows = table.to_pylist()
+    if [row["name"] for row in rows] != [image.name for image in listing.images]:
+        raise UsageError(
+            f"{listing.source} has changed since {index.parent} was created: choose another --out."
+        )
+    header = json.loads(read_header(index)[HEADER])
+    wanted = resolve_auto(stimulus)
+    if split_window(stimulus)[0] != AUTO and wanted.name != header["stimulus"]:
+        raise UsageError(
+            f"{index.parent} was created with --stimulus {header['stimulus']}, not {wanted.name}:"
+            " choose another --out."
+        )
+    usable = [
+        (image, row["digest"], (row["height"], row["width"]))
+        for image, row in zip(listing.images, rows, strict=True)
+        if not row["why"]
+    ]
+    images, digests, sizes = zip(*usable, strict=True)
+    return ImageSet(
+        listing.source,
+        find_stimulus(header["stimulus"]),
+        images,
+        digests,
+        sizes,
+        tuple(Damaged(row["name"], row["why"]) for row in rows if row["why"]),
+        notes=tuple(header["notes"]),
+        class_names=listing.class_names,
+    )

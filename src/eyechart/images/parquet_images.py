@@ -25,7 +25,7 @@ from eyechart.images.image_list import (
     checked_category,
     first_of,
 )
-from eyechart.images.label_values import dataset_classes, label_texts
+from eyechart.images.labels.matching import dataset_classes, label_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

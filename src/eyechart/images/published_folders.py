@@ -21,7 +21,7 @@ from eyechart.core.phrases import count_of, plural, verb
 from eyechart.core.progress import Advance, no_advance
 from eyechart.images.image_files import IMAGE_SUFFIXES, READERS, read_image
 from eyechart.images.image_list import ListedImage, printable
-from eyechart.images.published_source import SEVERITIES, Readings
+from eyechart.images.published_source import SEVERITIES, ReadResult
 from eyechart.images.stimulus import STIMULI
 
 GROUPS = ("noise", "blur", "weather", "digital", "extra")
@@ -54,7 +54,7 @@ class PublishedFolder:
         file = self.named.get((corruption, severity), {}).get(name, name)
         return self.folders[corruption] / str(severity) / file
 
-    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
+    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> ReadResult:
         """Return the images at these positions, each at its severity, read by several threads."""
         paths = [self.path(corruption, *item) for item in zip(severities, places, strict=True)]
         with ThreadPoolExecutor(READERS) as pool:
@@ -62,7 +62,7 @@ class PublishedFolder:
         good = [item for item in readings if isinstance(item, Tensor)]
         # torch.stack rejects an empty list.
         none = torch.empty(0, 3, *self.size, dtype=torch.uint8)
-        return Readings(
+        return ReadResult(
             torch.stack(good) if good else none,
             np.array([isinstance(item, Tensor) for item in readings], dtype=bool),
             tuple(item for item in readings if isinstance(item, str)),

@@ -20,7 +20,7 @@ from eyechart.images.image_list import (
     first_of,
     printable,
 )
-from eyechart.images.label_values import label_texts
+from eyechart.images.labels.matching import label_texts
 
 TAR = ".tar"
 BRACES = re.compile(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}")

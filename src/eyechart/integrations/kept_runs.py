@@ -25,7 +25,7 @@ from eyechart.images.identity import file_digest
 from eyechart.images.image_list import MANIFESTS
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet
-from eyechart.images.published_arrays import LABELS
+from eyechart.images.published_source import LABELS
 from eyechart.images.tar_shards import TAR, find_shards
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluate import load_requested, run_evaluation

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
-from eyechart.images.labels.categories import CLASSES
-from eyechart.images.labels.imagenet import class_index
+from eyechart.images.labels.imagenet import CLASSES, class_index
 from eyechart.models.probabilities import log_probabilities
 
 BACKGROUND_FIRST = "background-first"

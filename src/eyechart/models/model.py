@@ -14,7 +14,7 @@ from eyechart.core.devices import image_device
 from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.phrases import count_of
 from eyechart.images.image_types import to_rgb_levels
-from eyechart.images.labels.categories import CLASSES
+from eyechart.images.labels.imagenet import CLASSES
 from eyechart.models.label_map import LabelMap
 from eyechart.models.preprocessing import Preprocessing
 

@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
 from eyechart.corruptions.suites.assets import assets_of
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.spaces import native_labels
+from eyechart.images.labels.matching import native_labels
 from eyechart.models.model import Model
 from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.strengths import StrengthScale

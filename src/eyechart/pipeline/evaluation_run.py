@@ -11,9 +11,9 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.devices import device_title, find_devices
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
-from eyechart.images.labels.categories import CATEGORIES, NONE
-from eyechart.images.labels.space_names import ENTRY16
-from eyechart.images.labels.spaces import category_labels, native_labels, output_names
+from eyechart.images.labels.imagenet import CATEGORIES, NONE
+from eyechart.images.labels.matching import category_labels, native_labels, output_names
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.models.model import Model
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings

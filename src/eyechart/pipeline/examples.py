@@ -13,7 +13,7 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import file_name
 from eyechart.images.image_files import write_image
-from eyechart.images.labels.categories import NONE
+from eyechart.images.labels.imagenet import NONE
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.predictions.loop import PredictionTask

@@ -13,8 +13,8 @@ from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.placement import HUMAN_RULER
 from eyechart.humans.reference import METRICS, Reference, find_reference, title
 from eyechart.humans.transfer import find_classes
-from eyechart.images.labels.categories import CATEGORIES
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.imagenet import CATEGORIES
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
 from eyechart.results.schema import FlowCount, HumanExperiment, HumanStudy

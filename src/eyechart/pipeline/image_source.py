@@ -10,11 +10,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.corruptions.suites.from_files import is_read
 from eyechart.corruptions.suites.published import WITH_LEVELS
-from eyechart.images.demo import SOURCE, demo_images
-from eyechart.images.image_index import load_indexed
 from eyechart.images.image_list import ImageListing
-from eyechart.images.image_sources import EXPECTED, ImageData, find_listing
-from eyechart.images.imageset import ImageSet, load_listing
+from eyechart.images.image_sources import EXPECTED, SOURCE, ImageData, demo_images, find_listing
+from eyechart.images.imageset import ImageSet, load_indexed, load_listing
 from eyechart.images.stimulus import resolve_auto
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.testsets.plan import Plan

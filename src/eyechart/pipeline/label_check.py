@@ -15,10 +15,9 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, verb
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.categories import CATEGORIES, NONE
-from eyechart.images.labels.imagenet import category_name
-from eyechart.images.labels.space_names import ENTRY16, NO_LABELS
-from eyechart.images.labels.spaces import category_labels, match_labels
+from eyechart.images.labels.imagenet import CATEGORIES, NONE, category_name
+from eyechart.images.labels.matching import category_labels, match_labels
+from eyechart.images.labels.spaces import ENTRY16, NO_LABELS
 from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 

@@ -16,8 +16,8 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.categories import NONE
-from eyechart.images.labels.spaces import native_labels
+from eyechart.images.labels.imagenet import NONE
+from eyechart.images.labels.matching import native_labels
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
 from eyechart.pipeline.settings import ModelCheckSettings

@@ -18,10 +18,10 @@ from eyechart.core.storage.run_folder import (
     read_settings,
 )
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.categories import CLASSES
-from eyechart.images.labels.space_names import ENTRY16
-from eyechart.images.labels.spaces import are_numbers, map_hint, native_labels
-from eyechart.images.published_arrays import PublishedArrays
+from eyechart.images.labels.imagenet import CLASSES
+from eyechart.images.labels.matching import are_numbers, map_hint, native_labels
+from eyechart.images.labels.spaces import ENTRY16
+from eyechart.images.published_source import PublishedArrays
 from eyechart.models.find import reject_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun

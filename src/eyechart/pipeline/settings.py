@@ -24,7 +24,7 @@ from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.corruptions.suites.presets import TestPreset
 from eyechart.humans.human_settings import ComparisonSettings
-from eyechart.images.labels.space_names import ENTRY16, NATIVE, NO_LABELS
+from eyechart.images.labels.spaces import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.pipeline.compute_settings import ComputeSettings
 from eyechart.pipeline.floors import Floor, read_floors
@@ -387,7 +387,7 @@ class EvaluateSettings(
     def checked(self) -> Self:
         """Return the settings; raise a UsageError if they are invalid or inconsistent."""
         from eyechart.humans.consistency import check_rule
-        from eyechart.images.labels.rules import RULES
+        from eyechart.images.labels.spaces import RULES
 
         if self.testset is not None:
             as_path(self.testset, "testset", "the path of a file")

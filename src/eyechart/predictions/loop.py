@@ -22,8 +22,8 @@ from eyechart.core.phrases import count_of
 from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.categories import NONE
-from eyechart.images.labels.spaces import native_labels
+from eyechart.images.labels.imagenet import NONE
+from eyechart.images.labels.matching import native_labels
 from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, PredictedBatch, StimulusSource, predict_batches
 from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed

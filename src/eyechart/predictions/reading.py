@@ -15,8 +15,8 @@ from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts
 from eyechart.images.imageset import Damaged
-from eyechart.images.labels.categories import CATEGORIES, CLASSES, NONE, category_of, members
-from eyechart.images.labels.rules import RULES
+from eyechart.images.labels.imagenet import CATEGORIES, CLASSES, NONE, category_of, members
+from eyechart.images.labels.spaces import RULES
 from eyechart.predictions.destroyed import DESTROYED
 from eyechart.predictions.record import rank_of
 from eyechart.predictions.unreadable import left_out, without

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eyechart.images.labels.categories import CATEGORIES, CLASSES, category_maxima, category_sums
+from eyechart.images.labels.imagenet import CATEGORIES, CLASSES, category_maxima, category_sums
 from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.images.labels.categories import NONE
+from eyechart.images.labels.imagenet import NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import CorruptionResults
 from eyechart.results.recorded_run import RecordedRun, recorded_run

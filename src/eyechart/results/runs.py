@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from pathlib import Path, PurePath
 
 from eyechart.core.errors import UsageError
-from eyechart.images.labels.space_names import SCORED_SPACES
+from eyechart.images.labels.spaces import SCORED_SPACES
 from eyechart.results.model_results import ModelResults
 from eyechart.results.results_file import read_results
 from eyechart.results.run_config import OMITTED, RunConfig, check_same_ruler

@@ -14,7 +14,7 @@ from eyechart.core.phrases import count_of
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_fit import MIN_RESPONSES
 from eyechart.humans.reference import METRICS, Reference
-from eyechart.images.labels.categories import CATEGORIES, NONE
+from eyechart.images.labels.imagenet import CATEGORIES, NONE
 from eyechart.images.published_source import SEVERITIES
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.anchors import check_right_anchor

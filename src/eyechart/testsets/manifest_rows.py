@@ -13,8 +13,8 @@ from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.categories import CATEGORIES, NONE
-from eyechart.images.labels.spaces import category_labels
+from eyechart.images.labels.imagenet import CATEGORIES, NONE
+from eyechart.images.labels.matching import category_labels
 from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.samples import Samples
 from eyechart.visual_change.ruler import DELTA_V, Ruler

@@ -16,7 +16,7 @@ from eyechart.corruptions.suites.assets import entry_mark, is_ready, left_out, r
 from eyechart.corruptions.suites.from_files import FILE_SUITES, entries_of, is_read
 from eyechart.corruptions.suites.suite import Entry, load_suite
 from eyechart.corruptions.suites.suite_file import entries_in
-from eyechart.images.labels.space_names import NATIVE, SPACES
+from eyechart.images.labels.spaces import NATIVE, SPACES
 from eyechart.testsets.testset_settings import (
     LEVELS,
     N_SAMPLES,

@@ -23,9 +23,14 @@ from eyechart.images.image_files import unread_notes
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
-from eyechart.images.published_arrays import find_arrays, open_arrays, open_images, to_planes
 from eyechart.images.published_folders import find_folders, is_one_corruption, list_published
-from eyechart.images.published_source import Corrupted
+from eyechart.images.published_source import (
+    CorruptedSource,
+    find_arrays,
+    open_arrays,
+    open_images,
+    to_planes,
+)
 from eyechart.images.stimulus import FILES, Stimulus, find_stimulus, resolve_auto
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
@@ -136,7 +141,7 @@ def load_published(
     """
     how = resolve_auto(stimulus)
     chosen = {name: published.corruptions[name] for name in plan.corruptions}
-    files: Corrupted
+    files: CorruptedSource
     if published.is_arrays:
         files = open_arrays(published.root, chosen)
     else:
@@ -154,7 +159,7 @@ def load_published(
     return replace(image_set, notes=(*image_set.notes, *published.notes(plan)))
 
 
-def _without_clean(source: str, files: Corrupted) -> ImageSet:
+def _without_clean(source: str, files: CorruptedSource) -> ImageSet:
     # Class and stem, which do not depend on the folder or on the suffix.
     names = (_key(image) for image in files.listed)
     return ImageSet(
@@ -168,7 +173,7 @@ def _without_clean(source: str, files: Corrupted) -> ImageSet:
     )
 
 
-def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
+def _beside_array(source: str, files: CorruptedSource, clean: Path) -> ImageSet:
     """Return the images with their clean versions from an array that has the same order."""
     if clean.suffix != ".npy":
         raise UsageError(f"--clean must be a .npy file for arrays of images, got {clean}.")
@@ -191,7 +196,7 @@ def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
 
 
 def _beside_clean(
-    root: Path, files: Corrupted, clean: Path, how: Stimulus, advance: Advance
+    root: Path, files: CorruptedSource, clean: Path, how: Stimulus, advance: Advance
 ) -> ImageSet:
     """Return the images with their clean versions from a folder or list, resized if necessary."""
     listed = _match(files.listed, clean)

@@ -19,8 +19,8 @@ from eyechart.corruptions.suites.strength import draw_from_domain, draw_severiti
 from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.categories import CATEGORIES, NONE
-from eyechart.images.labels.spaces import category_labels
+from eyechart.images.labels.imagenet import CATEGORIES, NONE
+from eyechart.images.labels.matching import category_labels
 from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.testset_settings import PILOT, UNIFORM
 

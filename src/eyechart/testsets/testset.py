@@ -25,7 +25,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts, read_header, read_parquet, write_parquet
 from eyechart.core.storage.shards import Shard
-from eyechart.images.demo import SOURCE, demo_images
+from eyechart.images.image_sources import SOURCE, demo_images
 from eyechart.images.imageset import ImageSet, load_images, load_listed
 from eyechart.testsets.coverage import SampleCoverage, coverage_of
 from eyechart.testsets.manifest_rows import (

@@ -11,7 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
 from eyechart.core.registry import one_of
 from eyechart.corruptions.suites.presets import TestPreset
-from eyechart.images.labels.space_names import NATIVE, SPACES
+from eyechart.images.labels.spaces import NATIVE, SPACES
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 
 if TYPE_CHECKING:

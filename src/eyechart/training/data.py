@@ -15,7 +15,7 @@ from eyechart.core.phrases import count_of, plural, verb
 from eyechart.core.randomness import hash64
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
-from eyechart.images.labels.spaces import native_labels
+from eyechart.images.labels.matching import native_labels
 from eyechart.models.preprocessing import Channels
 
 HELD_SHARE = 0.4

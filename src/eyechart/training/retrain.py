@@ -16,8 +16,8 @@ from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
-from eyechart.images.labels.space_names import ENTRY16
-from eyechart.images.labels.spaces import native_labels
+from eyechart.images.labels.matching import native_labels
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.checkpoint import Checkpoint, read_checkpoint
 from eyechart.models.find import reject_unused

@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.corruptions.suites.presets import TestPreset
 from eyechart.humans.human_settings import HumanReferences
-from eyechart.images.labels.space_names import ENTRY16, NATIVE
+from eyechart.images.labels.spaces import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.scores.baseline_names import ALEXNET
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite

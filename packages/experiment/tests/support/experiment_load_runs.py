@@ -17,7 +17,7 @@ from sqlalchemy import insert, select
 
 from experiment_load_figures import Load, Result, Summary, summarize
 from experiment_studies import Sizes, make_study
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.storage.database import open_database
 from eyechart_experiment.storage.database_tables import (
     SourceImageRow,

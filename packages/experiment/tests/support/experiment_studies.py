@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import select
 
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.storage.database import open_database
 from eyechart_experiment.storage.database_tables import (
     InstallationRow,

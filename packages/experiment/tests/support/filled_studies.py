@@ -14,7 +14,7 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
 
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.simulate.robots import Reaction, trial_stamps
 from eyechart_experiment.storage.database_tables import (
     ExposureRow,

@@ -27,15 +27,15 @@ from eyechart.corruptions.suites.layouts import ARRAYS, common_settings, folder_
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
-from eyechart.images.published_arrays import (
+from eyechart.images.published_source import (
     CLASSES,
     CLEAN,
     LABELS,
+    SEVERITIES,
     open_images,
     open_labels,
     to_planes,
 )
-from eyechart.images.published_source import SEVERITIES
 from eyechart.images.stimulus import find_stimulus
 
 PARTS = ".parts"

@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 
 from eyechart.core.arguments import resolved_path
-from eyechart.images.labels.space_names import NATIVE
+from eyechart.images.labels.spaces import NATIVE
 from eyechart.reports.figures.curve_plot import draw_curves
 from eyechart.reports.words import plain_name, short_names
 from eyechart.results.model_results import SpaceResults

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from eyechart.core.errors import UsageError
-from eyechart.images.labels.categories import CLASSES
-from eyechart.images.labels.imagenet import class_names, wordnet_ids
+from eyechart.images.labels.imagenet import CLASSES, class_names, wordnet_ids
 from eyechart.models.label_map import BACKGROUND_FIRST, LabelMap, find_map, map_of
 
 AGREEMENT = 0.5

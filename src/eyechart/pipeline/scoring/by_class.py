@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from eyechart.core.arrays import FloatArray, IntArray
-from eyechart.images.labels.categories import NONE
+from eyechart.images.labels.imagenet import NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ClassResults
 from eyechart.scores.statistic import ratio

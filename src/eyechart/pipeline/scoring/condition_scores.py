@@ -7,7 +7,7 @@ import numpy as np
 from eyechart.core.arrays import IntArray
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.human_conditions import human_conditions
-from eyechart.images.labels.categories import NONE
+from eyechart.images.labels.imagenet import NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ConditionResults
 from eyechart.scores.scoring import Fit, estimate_mean

@@ -14,7 +14,7 @@ from eyechart.core.errors import UsageError
 from eyechart.humans.chance import corrected_curve
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
-from eyechart.images.labels.categories import CATEGORIES, NONE
+from eyechart.images.labels.imagenet import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.curve_results import HumanComparison, ModelCurve, sample_curve
 from eyechart.results.model_results import CorruptionResults, PropertyResults

@@ -18,7 +18,7 @@ from eyechart.humans.human_responses import HumanResponses
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import METRICS
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.human_references import find_references
 from eyechart.pipeline.scoring.corruption_scores import (
     CorruptionScorer,

@@ -12,8 +12,8 @@ from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
 from eyechart.humans.human_fit import CategoryMix, category_mix
 from eyechart.humans.reference import METRICS
-from eyechart.images.labels.categories import NONE
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.imagenet import NONE
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
 from eyechart.pipeline.scoring.baseline_choice import HUMANS

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.browse.recorded_predictions import NamedPredictions, RecordedPredictions
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_title, space_title, suite_title

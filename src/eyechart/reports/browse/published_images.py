@@ -11,7 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.image_files import IMAGE_SUFFIXES, read_image
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
-from eyechart.images.published_arrays import open_images, to_planes
+from eyechart.images.published_source import open_images, to_planes
 from eyechart.images.stimulus import find_stimulus
 from eyechart.reports.browse.regenerated_images import WHERE, checked
 from eyechart.results.runs import Run

@@ -15,10 +15,9 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts, file_name
 from eyechart.images.imageset import Damaged
-from eyechart.images.labels.categories import CATEGORIES, NONE
-from eyechart.images.labels.imagenet import class_names
-from eyechart.images.labels.space_names import ENTRY16
-from eyechart.images.labels.spaces import native_labels
+from eyechart.images.labels.imagenet import CATEGORIES, NONE, class_names
+from eyechart.images.labels.matching import native_labels
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.results.model_results import ModelResults

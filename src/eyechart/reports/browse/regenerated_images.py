@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.identity import content_keys
 from eyechart.images.image_list import ListedImage
-from eyechart.images.image_sources import find_images
+from eyechart.images.image_sources import SOURCE, demo_images, find_images
 from eyechart.images.imageset import load_listed
 from eyechart.results.runs import Run
 from eyechart.testsets.manifest_rows import read_samples

@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from eyechart.core.phrases import plural
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import (
     UNDETERMINED,

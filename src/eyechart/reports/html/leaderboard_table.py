@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.html.cells import (
     NOTHING,
     CellContent,

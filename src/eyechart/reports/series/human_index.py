@@ -6,7 +6,7 @@ This module provides numbers with their locations in results; renderers draw the
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.report import ModelEntry, Part, lacks_data
 from eyechart.reports.words import corruption_title, corruption_words, listed

@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import fmean
 
 from eyechart.core.phrases import plural
-from eyechart.images.labels.space_names import ENTRY16
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.number_text import with_unit
 from eyechart.reports.series.report import ModelEntry, Part, Steps, lacks_data
 from eyechart.reports.words import (

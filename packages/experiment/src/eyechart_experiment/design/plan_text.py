@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from eyechart.core.phrases import count_of, verb
 from eyechart.humans.human_responses import SAME
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.design.budget import Budget, Prices
 from eyechart_experiment.design.collection import Collection
 from eyechart_experiment.design.obvious_pairs import OBVIOUS

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from eyechart.humans.human_responses import CLEAN, HumanResponses
-from eyechart.images.labels.categories import CATEGORIES
+from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.export.export_tables import counted, dropped_responses, human_records
 from eyechart_experiment.quality.judging import JudgedSession, judge, judge_all
 from eyechart_experiment.server.open_stimuli import OpenStimulus
