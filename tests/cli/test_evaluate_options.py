@@ -254,18 +254,6 @@ def test_a_run_by_another_ruler_is_not_resumed(folder, humans, first, run):
     assert_rejected(run(*words_of_run), "ruler")
 
 
-def test_a_result_with_a_former_name_of_a_ruler_is_read_and_compared(first, run, tmp_path):
-    folders = [tmp_path / name for name in ("pixel", "vif-pixel")]
-    for folder in folders:
-        shutil.copytree(first[0], folder)
-        record = saved(folder)
-        record["config"]["ruler"] = folder.name
-        (folder / "results.json").write_text(json.dumps(record), encoding="utf-8")
-    assert ec.load(folders[0]).config.ruler == "vif-pixel"
-    assert run("compare", folders[0]).status == 0
-    assert_rejected(run("compare", folders[0], first[0]), "different rulers")
-
-
 def test_scores_by_two_versions_of_a_ruler_are_never_put_together(first, run, tmp_path):
     assert ec.load(first[0]).config.ruler_version == find_ruler("vif").version
     newer = tmp_path / "newer"

@@ -27,10 +27,10 @@ from eyechart.corruptions.kernels.filters import (
     band_matrix,
     box_weights,
     gaussian_weights,
+    median_by_counting,
     settle,
 )
 from eyechart.corruptions.kernels.interpolation import enlarge, fine_levels
-from eyechart.corruptions.kernels.median import median_by_counting
 from eyechart.corruptions.kernels.shuffle import (
     _sweep_in_numpy,
     _sweep_in_torch,

@@ -9,7 +9,7 @@ from PIL import Image
 
 import eyechart as ec
 from calling import apply, photo_levels
-from eyechart.corruptions.kernels import blocks
+from eyechart.corruptions.kernels import resampling
 from eyechart.corruptions.kernels.jpeg_torch import CHROMINANCE, LUMINANCE, _steps, jpeg_in_torch
 
 
@@ -46,8 +46,8 @@ def test_shrinking_in_torch_is_pillows_to_the_last_bit(before, share):
     levels = photo_levels(*before, batch=4)
     levels[3] = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (3, *before)) * 255)
     after = tuple(max(1, int(side * share)) for side in before)
-    in_torch = blocks.shrink_in_torch(levels, after)
-    assert torch.equal(in_torch, blocks.shrink(levels, after))
+    in_torch = resampling.shrink_in_torch(levels, after)
+    assert torch.equal(in_torch, resampling.shrink_to_blocks(levels, after))
     for image, own in zip(levels, in_torch, strict=True):
         wide = pil_image(image).resize((after[1], before[0]), Image.Resampling.BOX)
         np.testing.assert_array_equal(own, planes(wide.resize(after[::-1], Image.Resampling.BOX)))
@@ -58,9 +58,9 @@ def test_enlarging_blocks_is_pillows_box(after):
     levels = photo_levels(19, 23)
     expected = pil_image(levels[0]).resize(after[::-1], Image.Resampling.BOX)
     if min(after) >= 23:
-        np.testing.assert_array_equal(blocks.enlarge(levels, after)[0], planes(expected))
+        np.testing.assert_array_equal(resampling.enlarge_blocks(levels, after)[0], planes(expected))
     np.testing.assert_array_equal(
-        blocks.enlarge(levels, (2 * 19, 3 * 23))[0],
+        resampling.enlarge_blocks(levels, (2 * 19, 3 * 23))[0],
         levels[0].repeat_interleave(2, dim=1).repeat_interleave(3, dim=2),
     )
 

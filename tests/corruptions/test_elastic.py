@@ -7,7 +7,7 @@ from scipy import ndimage
 
 from calling import CPU, apply, photo, randomness
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.elastic import _affine, _affine_places
+from eyechart.corruptions.digital import _affine, _affine_places
 from eyechart.corruptions.kernels.interpolation import fine_levels, sample_bilinear, sample_in_torch
 
 

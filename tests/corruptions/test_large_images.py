@@ -10,10 +10,10 @@ from scipy.ndimage import correlate1d, gaussian_filter
 import eyechart as ec
 from calling import photo, photo_levels, randomness
 from eyechart.corruptions import weather
-from eyechart.corruptions.kernels import filters, median, shuffle
+from eyechart.corruptions.kernels import filters, shuffle
 from eyechart.corruptions.kernels.filters import box_weights, gaussian_weights
+from eyechart.corruptions.suites.assets import frost_textures
 from eyechart.corruptions.suites.suite import find_entry, load_suite
-from eyechart.corruptions.suites.textures import frost_textures
 from eyechart.corruptions.weather import cloud_grid, plasma
 
 SQUARE, LONG = (448, 448), (20, 10_000)
@@ -176,8 +176,8 @@ def test_a_whole_pane_for_a_large_image_is_the_same_as_a_kept_one(monkeypatch):
 
 def test_medians_of_windows_wider_than_opencvs_are_medians():
     levels = photo_levels(40, 30, batch=1, channels=1)
-    side = median.WIDEST_OF_OPENCV + 46
-    own = median.median_filter(levels, np.array([float(side)]))[0, 0]
+    side = filters.WIDEST_OF_OPENCV + 46
+    own = filters.median_filter(levels, np.array([float(side)]))[0, 0]
     padded = np.pad(levels[0, 0].numpy(), side // 2, mode="edge")
     for row, column in ((0, 0), (0, 29), (20, 15), (39, 3)):
         window = padded[row : row + side, column : column + side]

@@ -7,7 +7,7 @@ import pytest
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.core.options import fields_of, preset_values
-from eyechart.corruptions.suites.presets import STUDIES, TESTS, preset_line, values_of
+from eyechart.corruptions.suites.published import STUDIES, TESTS, preset_line, values_of
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.testsets.testset_settings import SampleSettings

@@ -10,7 +10,7 @@ from eyechart.core import randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import blur, color
 from eyechart.corruptions.kernels import arithmetic, filters, shuffle
-from eyechart.corruptions.kernels.median import median_filter
+from eyechart.corruptions.kernels.filters import median_filter
 from eyechart.images import identity
 from eyechart.visual_change.gray import HALF, SHIFT, WEIGHTS, to_gray
 from eyechart.visual_change.vif.pyramid import _by_convolution
@@ -95,7 +95,7 @@ def test_color_jitter_is_equal_to_the_bit_in_every_order(images, random, generat
 
 @pytest.mark.parametrize("height", [19, 18, 1])
 def test_medians_are_equal(levels, height):
-    from eyechart.corruptions.kernels.median_triton import median_in_triton
+    from eyechart.corruptions.kernels.filters_triton import median_in_triton
 
     gray, kernel = levels[:, :1, :height], np.array([1.0, 5, 17])
     assert torch.equal(median_in_triton(gray, kernel), median_filter(gray, kernel))
@@ -137,7 +137,7 @@ def test_a_streak_has_at_most_as_many_taps_as_declared():
 
 
 def test_levels_are_converted_alike(levels, images):
-    from eyechart.corruptions.kernels.arithmetic_triton import (
+    from eyechart.corruptions.kernels.color_triton import (
         to_bytes_in_triton,
         to_unit_in_triton,
     )
@@ -164,7 +164,7 @@ def test_poisson_counts_are_equal(levels, random):
 
 def test_keys_and_gray_levels_are_equal(levels, generator):
     from eyechart.images.identity_triton import mix_in_triton
-    from eyechart.visual_change.gray_triton import weigh_in_triton
+    from eyechart.visual_change.vif.vif_triton import weigh_in_triton
 
     assert torch.equal(weigh_in_triton(levels, WEIGHTS, HALF, SHIFT), to_gray(levels))
     lanes = torch.from_numpy(generator.integers(-(2**63), 2**63 - 1, (2, 1500)))
@@ -174,7 +174,7 @@ def test_keys_and_gray_levels_are_equal(levels, generator):
 
 
 def test_subbands_agree(generator):
-    from eyechart.visual_change.vif.pyramid_triton import subbands_by_triton
+    from eyechart.visual_change.vif.vif_triton import subbands_by_triton
 
     gray = torch.from_numpy(generator.integers(0, 256, (2, 37, 46), dtype=np.uint8))
     expected = _by_convolution(gray.to(torch.float64), 3, torch.float64)

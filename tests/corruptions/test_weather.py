@@ -21,7 +21,7 @@ from eyechart.corruptions.kernels.water import (
     water_relief,
 )
 from eyechart.corruptions.library import CORRUPTIONS
-from eyechart.corruptions.suites.textures import frost_textures
+from eyechart.corruptions.suites.assets import frost_textures
 from eyechart.corruptions.weather import _resize, plasma
 
 # ---- fog

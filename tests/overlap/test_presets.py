@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from commands import assert_rejected
-from eyechart.corruptions.suites.presets import STUDIES, preset_line, values_of
+from eyechart.corruptions.suites.published import STUDIES, preset_line, values_of
 from eyechart.images.image_list import ListedImage
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.network_registry import NETWORKS

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from eyechart.corruptions.suites.catalogue import list_corruptions
-from eyechart.corruptions.suites.presets import TESTS
+from eyechart.corruptions.suites.published import TESTS
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.structure.held_out_names import published_names
 from eyechart.structure.superclasses import PUBLISHED

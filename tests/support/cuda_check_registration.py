@@ -20,9 +20,8 @@ from torch.profiler import ProfilerActivity, profile
 import eyechart as ec
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registration import agreement, estimate, refinement, search, warping
-from eyechart.visual_change.registration.estimate import describe_copies
+from eyechart.visual_change.registration.estimate import describe_copies, register
 from eyechart.visual_change.registration.human_ruler import HUMAN_RULER
-from eyechart.visual_change.registration.registered import register
 from eyechart.visual_change.vif.rulers import VCR_RULER
 from moved_images import LINEAR, NEAREST, map_of, move
 from real_images import real_images

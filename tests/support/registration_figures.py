@@ -27,9 +27,9 @@ from eyechart.visual_change.registration.estimate import (
     describe_copies,
     estimate,
     levels_of,
+    register,
 )
 from eyechart.visual_change.registration.human_ruler import HUMAN_RULER
-from eyechart.visual_change.registration.registered import register
 from eyechart.visual_change.vif.rulers import SubbandRuler
 from moved_images import CUBIC, LINEAR, NEAREST, eight_bits, errors, map_of, move
 from real_images import stimulus

@@ -15,7 +15,7 @@ from eyechart.core import devices, randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.images import identity
 from eyechart.predictions.destroyed import destroyed_images
-from eyechart.visual_change.vif import channel, filters, mixture
+from eyechart.visual_change.vif import mixture, pyramid
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
 
@@ -29,11 +29,11 @@ def test_vif_in_strips_is_vif_of_the_whole(monkeypatch, ruler):
     clean = noise(1, 3, 150, 131)
     corrupted = ec.corrupt(clean, "gaussian_blur", severity=2)
     whole = ec.vif(clean, corrupted, ruler=ruler)
-    monkeypatch.setattr(filters, "LARGE", 1000)
-    monkeypatch.setattr(filters, "STRIP", 800)
+    monkeypatch.setattr(pyramid, "LARGE", 1000)
+    monkeypatch.setattr(pyramid, "STRIP", 800)
     monkeypatch.setattr(mixture, "STRIP", 800)
-    monkeypatch.setattr(channel, "ROWS_AT_ONCE", 10)
-    assert len(filters.strips(150, 131)) > 10
+    monkeypatch.setattr(mixture, "ROWS_AT_ONCE", 10)
+    assert len(pyramid.strips(150, 131)) > 10
     torch.testing.assert_close(ec.vif(clean, corrupted, ruler=ruler), whole, rtol=1e-12, atol=0)
 
 
@@ -41,7 +41,7 @@ def test_strips_are_all_rows_once():
     for height, width, coefficients in ((4000, 6000, 1), (1333, 2000, 9), (3, 5_000_000, 1)):
         rows = [
             row
-            for part in filters.strips(height, width, coefficients)
+            for part in pyramid.strips(height, width, coefficients)
             for row in range(part.start, part.stop)
         ]
         assert rows == list(range(height))

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from eyechart.visual_change.human import ExpectedLossRuler, HumanCalibration, read_calibration
+from eyechart.visual_change.registration.human_ruler import (
+    ExpectedLossRuler,
+    HumanCalibration,
+    read_calibration,
+)
 from eyechart.visual_change.registry import RULERS, find_ruler
 from real_images import real_images
 

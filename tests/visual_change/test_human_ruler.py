@@ -8,10 +8,9 @@ import torch
 from PIL import Image
 
 import eyechart as ec
-from eyechart.visual_change.registration.human_ruler import HUMAN_RULER, HumanRuler
-from eyechart.visual_change.registration.motion import MotionPenalty
-from eyechart.visual_change.vif.definitions import HUMAN, VCR
+from eyechart.visual_change.registration.human_ruler import HUMAN_RULER, HumanRuler, MotionPenalty
 from eyechart.visual_change.vif.rulers import SubbandRuler
+from eyechart.visual_change.vif.statistics import HUMAN, VCR
 from moved_images import CUBIC, LINEAR, NEAREST, map_of, move
 from real_images import real_images
 

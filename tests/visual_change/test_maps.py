@@ -8,7 +8,7 @@ import eyechart as ec
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registry import RULERS
 from eyechart.visual_change.vif.fidelity import fidelity
-from eyechart.visual_change.vif.maps import loss_map, losses_by_scale
+from eyechart.visual_change.vif.rulers import loss_map, losses_by_scale
 from real_images import real_images
 
 

@@ -11,16 +11,18 @@ import eyechart as ec
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registration import refinement
 from eyechart.visual_change.registration.agreement import rate
-from eyechart.visual_change.registration.cubic import (
-    sample_cubic,
-    sharp,
-    spline,
-    spline_coefficients,
+from eyechart.visual_change.registration.estimate import (
+    centered,
+    describe_copies,
+    levels_of,
+    motion_of,
+    register,
+    registered_terms,
+    rounded,
+    view_of_clean,
 )
-from eyechart.visual_change.registration.estimate import centered, describe_copies, levels_of
-from eyechart.visual_change.registration.motion import MotionPenalty, motion_of, rounded
+from eyechart.visual_change.registration.human_ruler import MotionPenalty
 from eyechart.visual_change.registration.refinement import centers_of, refine
-from eyechart.visual_change.registration.registered import register, registered_terms, shown_by
 from eyechart.visual_change.registration.search import (
     _neighbors,
     contrasts,
@@ -28,8 +30,14 @@ from eyechart.visual_change.registration.search import (
     linear_maps,
     without_fill,
 )
+from eyechart.visual_change.registration.view import (
+    sample_cubic,
+    sharp,
+    spline,
+    spline_coefficients,
+)
 from eyechart.visual_change.registration.warping import inside, moved, sample
-from eyechart.visual_change.vif.definitions import VCR
+from eyechart.visual_change.vif.statistics import VCR
 from moved_images import CUBIC, LINEAR, NEAREST, eight_bits, errors, map_of, move
 from real_images import real_images
 
@@ -319,7 +327,7 @@ def test_the_sharp_cubic_kernel_is_that_of_pillow(gray):
 def test_the_visible_share_is_the_area_that_stays_in_the_frame(gray):
     backs = as_maps(map_of(across=56), map_of(scale=2), map_of(scale=0.5), map_of(90))
     corrupted = np.stack([move(gray[0].numpy(), back.numpy()) for back in backs])
-    shown, _ = shown_by(gray[:1].expand(4, -1, -1), torch.from_numpy(corrupted), backs)
+    shown, _ = view_of_clean(gray[:1].expand(4, -1, -1), torch.from_numpy(corrupted), backs)
     torch.testing.assert_close(shown.share, shown.share.new_tensor([0.75, 0.25, 1, 1]))
 
 
@@ -354,7 +362,7 @@ def test_a_larger_motion_never_leaves_more():
         [{"is_mirrored": flag} for flag in (False, True)],
     ):
         maps = as_maps(*(map_of(**option) for option in options))
-        left = MotionPenalty().left(motion_of(maps, torch.ones(len(maps)), SIZE))
+        left = MotionPenalty().retained_fraction(motion_of(maps, torch.ones(len(maps)), SIZE))
         assert left[0] == 1 and (left.diff() < 0).all() and (left > 0).all()
 
 

@@ -14,8 +14,7 @@ from eyechart.visual_change.registration import (
     warping,
 )
 from eyechart.visual_change.registration.agreement import _compared
-from eyechart.visual_change.registration.estimate import describe_copies
-from eyechart.visual_change.registration.registered import register
+from eyechart.visual_change.registration.estimate import describe_copies, register
 from eyechart.visual_change.registration.warping import inside, moved, sample, smoothed
 from moved_images import map_of
 

@@ -1,7 +1,6 @@
 """Every registered ruler keeps the protocol, and a new one needs nothing but its registration."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,34 +150,7 @@ def test_raw_values_are_in_the_order_of_the_change(ruler):
     assert ruler.raw_name != DELTA_V or torch.equal(raw, change)
 
 
-# ---- files of earlier versions
-
-
-@pytest.mark.parametrize(("stored", "name"), [("vif", "vif"), ("pixel", "vif-pixel")])
-def test_a_test_set_of_an_earlier_version_opens_with_the_values_of_today(stored, name, tmp_path):
-    """The files were written before rulers had raw values and `pixel` got its present name."""
-    earlier = ec.read_testset(Path(__file__).parents[1] / "data" / f"testset_{stored}.parquet")
-    assert earlier.plan.ruler == name and earlier.header.ruler_version == 1
-    folder = save_real_images(
-        tmp_path / "images", each=1, labels=["bear", "cat", "dog", "car"], side=64
-    )
-    today = ec.sample_testset(
-        folder,
-        n=8,
-        corruptions=["gaussian_noise", "brightness"],
-        stimulus="native",
-        seed=3,
-        ruler=name,
-    )
-    assert today.table.column_names == earlier.table.column_names
-    assert today.table["pixels"] == earlier.table["pixels"]
-    # the last bits of sums depend on the processor
-    np.testing.assert_allclose(today.table["delta_v"], earlier.table["delta_v"], rtol=1e-12)
-
-
-def test_a_former_name_is_no_longer_an_option():
-    with pytest.raises(UsageError, match="Did you mean 'vif-pixel'"):
-        find_ruler("pixel")
+# ---- versions
 
 
 def test_a_test_set_by_another_version_of_its_ruler_is_not_used(monkeypatch, tmp_path):

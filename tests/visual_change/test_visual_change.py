@@ -11,7 +11,7 @@ from scipy.ndimage import gaussian_filter
 
 import eyechart as ec
 from calling import photo_levels
-from eyechart.visual_change.vif import filters, pyramid
+from eyechart.visual_change.vif import pyramid
 from hard_images import ACROSS, DOWN, eight_bits
 from real_images import NAMES, real_images
 from vif_reference import BANDS, FILTERS
@@ -419,10 +419,10 @@ def test_the_gradient_is_finite_where_images_are_flat_or_equal(
 
 
 def test_the_filters_are_those_of_pyrtools():
-    np.testing.assert_array_equal(filters.FIRST_LOW, FILTERS["lo0filt"])
-    np.testing.assert_array_equal(filters.LOW, FILTERS["lofilt"])
-    np.testing.assert_array_equal(filters.ACROSS, BANDS[0])
-    np.testing.assert_array_equal(filters.DOWN, -BANDS[1])
+    np.testing.assert_array_equal(pyramid.FIRST_LOW, FILTERS["lo0filt"])
+    np.testing.assert_array_equal(pyramid.LOW, FILTERS["lofilt"])
+    np.testing.assert_array_equal(pyramid.ACROSS, BANDS[0])
+    np.testing.assert_array_equal(pyramid.DOWN, -BANDS[1])
 
 
 @pytest.mark.parametrize("size", [(224, 224), (151, 200), (73, 99)])

@@ -13,7 +13,7 @@ from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of
-from eyechart.corruptions.suites.presets import TESTS, preset_line
+from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
 if TYPE_CHECKING:

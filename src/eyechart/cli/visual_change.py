@@ -17,8 +17,7 @@ from eyechart.core.phrases import count_of
 from eyechart.visual_change.measure_settings import MeasureSettings
 
 if TYPE_CHECKING:
-    from eyechart.visual_change.pairs import ImagePair, PairOutcome
-    from eyechart.visual_change.table import Row
+    from eyechart.visual_change.pairs import ImagePair, PairOutcome, Row
 
 MOST_LINES = 40
 """Maximum number of images listed on the terminal; longer lists are summarized."""
@@ -85,7 +84,7 @@ def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
     from eyechart.visual_change.measure_inputs import check_options, find_dtype
     from eyechart.visual_change.pairs import find_pairs
     from eyechart.visual_change.registry import find_ruler
-    from eyechart.visual_change.vif.maps import find_mapped
+    from eyechart.visual_change.vif.rulers import find_mapped
 
     # only for their checks, before any image is read
     check_options(find_ruler(settings.ruler), find_dtype(settings.dtype), differentiable=False)
@@ -115,8 +114,7 @@ def _work(
     settings: MeasureSettings,
 ) -> "list[PairOutcome]":
     from eyechart.cli.shared.progress import progress_bar
-    from eyechart.visual_change.pairs import measure_pairs
-    from eyechart.visual_change.table import appending, read_table, write_table
+    from eyechart.visual_change.pairs import appending, measure_pairs, read_table, write_table
 
     known = {} if table is None else read_table(table, [pair.name for pair in pairs])
     single = len(pairs) == 1
@@ -182,7 +180,7 @@ def _draw(pair: "ImagePair", row: "Row", target: Path, ruler: str) -> None:
     from eyechart.images.image_files import read_image, write_image
     from eyechart.reports.figures.change_map import draw_map
     from eyechart.visual_change.pairs import gray_of
-    from eyechart.visual_change.vif.maps import find_mapped, loss_map
+    from eyechart.visual_change.vif.rulers import find_mapped, loss_map
 
     clean, corrupted = read_image(pair.clean), read_image(pair.corrupted)
     statistics = find_mapped(ruler).describe_gray(gray_of(clean))

@@ -10,18 +10,22 @@ from torch import Tensor
 from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, to_unit, truncate_levels
-from eyechart.corruptions.kernels.correlation import correlate, settle_correlation
-from eyechart.corruptions.kernels.disks import LARGEST_RADIUS, STEPS, disk_means
+from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, opencv, to_unit, truncate_levels
+from eyechart.corruptions.kernels.correlation import (
+    LARGEST_RADIUS,
+    STEPS,
+    correlate,
+    disk_means,
+    settle_correlation,
+)
 from eyechart.corruptions.kernels.filters import (
     box_weights,
     filter_separable,
     gaussian_weights,
+    median_filter,
     smooth,
 )
 from eyechart.corruptions.kernels.interpolation import add_zooms, fine_levels
-from eyechart.corruptions.kernels.median import median_filter
-from eyechart.corruptions.kernels.opencv import opencv
 from eyechart.corruptions.kernels.resampling import along_both, box_matrix
 from eyechart.corruptions.kernels.shuffle import copy_from_neighbors, swap_neighbors
 

@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, Seed, ShardOption
-from eyechart.corruptions.suites.presets import STUDIES, preset_option
+from eyechart.corruptions.suites.published import STUDIES, preset_option
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.stats.curve_settings import N_BOOTSTRAP
 from eyechart.training.training_settings import (

@@ -19,7 +19,7 @@ from eyechart.core.sessions import Session, kept_cost
 from eyechart.core.storage.files import TemporaryFolder
 from eyechart.core.storage.remote_folder import output_folder
 from eyechart.corruptions.suites.assets import left_out_notes
-from eyechart.corruptions.suites.presets import TESTS, preset_line
+from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note

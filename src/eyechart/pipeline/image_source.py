@@ -8,7 +8,7 @@ from pathlib import Path
 from eyechart.core.arguments import FilePath, as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.corruptions.suites.from_files import is_read
+from eyechart.corruptions.suites.catalogue import is_read
 from eyechart.corruptions.suites.published import WITH_LEVELS
 from eyechart.images.image_list import ImageListing
 from eyechart.images.image_sources import EXPECTED, SOURCE, ImageData, demo_images, find_listing

@@ -22,7 +22,7 @@ from eyechart.core.arguments import (
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
-from eyechart.corruptions.suites.presets import TestPreset
+from eyechart.corruptions.suites.published import TestPreset
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.labels.spaces import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES

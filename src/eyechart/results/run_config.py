@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, TypeAdapter, WrapSerializer
+from pydantic import ConfigDict, TypeAdapter, WrapSerializer
 
 from eyechart.core.errors import UsageError
 from eyechart.humans.human_settings import ComparisonSettings
@@ -18,7 +18,7 @@ from eyechart.scores.scoring import Fit
 from eyechart.stats.curve_settings import BINS, CurveSettings
 from eyechart.stats.density import to_density
 from eyechart.testsets.plan import Plan
-from eyechart.visual_change.registry import DEFAULT_RULER, present_name
+from eyechart.visual_change.registry import DEFAULT_RULER
 
 AUTO = "auto"
 """Value stored for the number of human bins if it was derived from the number of responses."""
@@ -90,7 +90,7 @@ class RunConfig(Plan, ComparisonSettings):
     """Format version of the recorded predictions."""
     eyechart: str
     """Version of eyechart that made the predictions."""
-    ruler: Annotated[str, BeforeValidator(present_name)] = DEFAULT_RULER
+    ruler: str = DEFAULT_RULER
     """Ruler that measured visual change."""
     ruler_version: int = 1
     """Version of the ruler that measured visual change; values from different versions differ."""

@@ -62,7 +62,7 @@ from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 from eyechart.visual_change.gray import to_gray
-from eyechart.visual_change.human import EXPECTED_LOSS_RULER, HumanCalibration
+from eyechart.visual_change.registration.human_ruler import EXPECTED_LOSS_RULER, HumanCalibration
 from eyechart.visual_change.registry import RULERS, find_ruler
 from eyechart.visual_change.ruler import Ruler, check_ready
 

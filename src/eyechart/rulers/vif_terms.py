@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.vif.definitions import VCR
 from eyechart.visual_change.vif.fidelity import clean_terms, describe_clean, kept_terms
-from eyechart.visual_change.vif.filters import window_side
-from eyechart.visual_change.vif.pyramid import subbands
-from eyechart.visual_change.vif.statistics import CleanStatistics
+from eyechart.visual_change.vif.pyramid import subbands, window_side
+from eyechart.visual_change.vif.statistics import VCR, CleanStatistics
 
 NOISE_VARIANCES = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 """Candidates for σ_n², from the published value upwards, in squared gray levels."""

@@ -13,7 +13,7 @@ from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.parts import file_name
 from eyechart.corruptions.suites.assets import entry_mark, is_ready, left_out, ready_entries
-from eyechart.corruptions.suites.from_files import FILE_SUITES, entries_of, is_read
+from eyechart.corruptions.suites.catalogue import FILE_SUITES, entries_of, is_read
 from eyechart.corruptions.suites.suite import Entry, load_suite
 from eyechart.corruptions.suites.suite_file import entries_in
 from eyechart.images.labels.spaces import NATIVE, SPACES

@@ -9,7 +9,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
-from eyechart.corruptions.suites.from_files import (
+from eyechart.corruptions.suites.catalogue import (
     FILE_SUITES,
     OTHERS,
     known_names,

@@ -16,8 +16,8 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.devices import in_stream, to_device
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
+from eyechart.corruptions.kernels.arithmetic import pixels_of, planes_of
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
-from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
 from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
 from eyechart.corruptions.suites.assets import assets_of
 from eyechart.corruptions.suites.strength import Strengths

@@ -44,7 +44,7 @@ from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_in
 from eyechart.testsets.testset_parts import remove_parts
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 from eyechart.testsets.uniform import Reach, find_targets, find_values
-from eyechart.visual_change.registry import find_ruler, present_name
+from eyechart.visual_change.registry import find_ruler
 
 HEADER = "eyechart testset"
 """Metadata key of a Parquet file with a test set."""
@@ -251,7 +251,6 @@ def plan_from(settings: Mapping[str, Any], where: Path) -> Plan:
     values = {name: value for name, value in settings.items() if name != FINGERPRINT}
     for name in ("corruptions", "delta_v"):
         values[name] = tuple(values[name])
-    values["ruler"] = present_name(values["ruler"])
     plan = Plan(**values)
     # A changed suite would regenerate images that differ from the measured ones.
     if plan.settings()[FINGERPRINT] != settings[FINGERPRINT]:

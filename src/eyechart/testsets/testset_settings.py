@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
 from eyechart.core.registry import one_of
-from eyechart.corruptions.suites.presets import TestPreset
+from eyechart.corruptions.suites.published import TestPreset
 from eyechart.images.labels.spaces import NATIVE, SPACES
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 

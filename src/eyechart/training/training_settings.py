@@ -11,7 +11,7 @@ from typing import Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
-from eyechart.corruptions.suites.presets import TestPreset
+from eyechart.corruptions.suites.published import TestPreset
 from eyechart.humans.human_settings import HumanReferences
 from eyechart.images.labels.spaces import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP

@@ -24,7 +24,7 @@ def to_gray(batch: Tensor) -> Tensor:
     if levels.shape[1] == 1:
         return levels[:, 0]
     if has_triton(levels.device):
-        from eyechart.visual_change.gray_triton import weigh_in_triton
+        from eyechart.visual_change.vif.vif_triton import weigh_in_triton
 
         return weigh_in_triton(levels, WEIGHTS, HALF, SHIFT)
     if levels.device.type != "cpu":

@@ -26,15 +26,12 @@ RULERS.add_lazily(
     "st-lpips-vgg", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_VGG_RULER"
 )
 RULERS.add_lazily("dists", "eyechart.visual_change.networks.network_rulers:DISTS_RULER")
-RULERS.add_lazily("human", "eyechart.visual_change.human:EXPECTED_LOSS_RULER")
+RULERS.add_lazily("human", "eyechart.visual_change.registration.human_ruler:EXPECTED_LOSS_RULER")
 
 MEASURE_GEOMETRY = ("vif-human", "st-lpips", "st-lpips-vgg", "dists", "human")
 """Rulers that tolerate or undo a movement of image content, so that they can measure geometric
 corruptions. Declared by name, so that a message can list them without loading their networks.
 """
-
-FORMER_NAMES = {"pixel": "vif-pixel"}
-"""Names of rulers in files of earlier versions, with their names today."""
 
 
 def measures_geometry(name: str) -> bool:
@@ -45,14 +42,6 @@ def measures_geometry(name: str) -> bool:
 def geometry_rulers() -> list[str]:
     """Return the names of the rulers that can measure geometric corruptions."""
     return [name for name in RULERS if measures_geometry(name)]
-
-
-def present_name(stored: object) -> object:
-    """Return the present name of a ruler whose name was read from a file.
-
-    A value that is no name is returned as it is: the record that it is read into rejects it.
-    """
-    return FORMER_NAMES.get(stored, stored) if isinstance(stored, str) else stored
 
 
 def find_ruler(name: str) -> "Ruler":

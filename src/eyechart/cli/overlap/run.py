@@ -8,7 +8,7 @@ from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import shard_done, stopped
 from eyechart.core.errors import UsageError
-from eyechart.corruptions.suites.presets import STUDIES, preset_line, values_of
+from eyechart.corruptions.suites.published import STUDIES, preset_line, values_of
 from eyechart.overlap.overlap_settings import (
     IMAGENET_CLASSES,
     OverlapSettings,

@@ -11,7 +11,7 @@ from eyechart.cli.shared.console import note_left_out
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import stopped
-from eyechart.corruptions.suites.presets import TESTS, preset_line
+from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
 from eyechart.training.recipe import RETRAINING, Recipe
 from eyechart.training.training_settings import RetrainSettings

@@ -6,13 +6,54 @@ from integers, and float64 sums are rounded once, to a grid that is far coarser 
 """
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.corruptions.kernels.opencv import opencv
+
+
+@lru_cache(maxsize=1)
+def opencv() -> Any:
+    """Return the cv2 module, or None if it is not installed."""
+    try:
+        # cached, because Python would search for a missing module again at every call
+        import cv2
+    except ImportError:
+        return None
+    return cv2
+
+
+def pixels_of(planes: NDArray[Any]) -> NDArray[Any]:
+    """Return an image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if gray."""
+    cv2 = opencv()
+    if len(planes) == 1:
+        return np.asarray(planes[0])
+    if cv2 is None:
+        return np.ascontiguousarray(planes.transpose(1, 2, 0))
+    return np.asarray(cv2.merge(list(planes)))
+
+
+def planes_of(pixels: NDArray[Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+    """Return the planes of an image (H, W, 3) or (H, W)."""
+    cv2 = opencv()
+    if pixels.ndim == 2:
+        return pixels[None]
+    return pixels.transpose(2, 0, 1) if cv2 is None else cv2.split(pixels)
+
+
+def copy_planes(pixels: NDArray[Any], target: NDArray[Any]) -> None:
+    """Write the planes of an image (H, W, 3) or (H, W) to `target` (C, H, W)."""
+    cv2 = opencv()
+    if cv2 is None or pixels.ndim == 2:
+        target[:] = pixels if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    else:
+        cv2.split(pixels, list(target))
+
 
 Rounding = Callable[[Tensor], Tensor]
 """A function that rounds every value by itself, and never maps a larger value to a smaller one."""
@@ -33,7 +74,7 @@ JUST_BELOW = 2.0**-10
 def to_unit(levels: Tensor) -> Tensor:
     """Return gray levels 0 … 255 as float32 in [0, 1]."""
     if has_triton(levels.device) and levels.dtype == torch.uint8:
-        from eyechart.corruptions.kernels.arithmetic_triton import to_unit_in_triton
+        from eyechart.corruptions.kernels.color_triton import to_unit_in_triton
 
         return to_unit_in_triton(levels, UNIT)
     if levels.dtype == torch.float32:
@@ -44,7 +85,7 @@ def to_unit(levels: Tensor) -> Tensor:
 def to_bytes(images: Tensor, amount: float, target: Tensor) -> None:
     """Store images in [0, 1] as 8-bit levels in `target`: 255 · image + amount, truncated."""
     if has_triton(images.device) and images.dtype == torch.float32 and target.is_contiguous():
-        from eyechart.corruptions.kernels.arithmetic_triton import to_bytes_in_triton
+        from eyechart.corruptions.kernels.color_triton import to_bytes_in_triton
 
         to_bytes_in_triton(images, target, amount)
         return

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
+from eyechart.corruptions.kernels.arithmetic import copy_planes, opencv, pixels_of
 from eyechart.corruptions.kernels.filters import CV2_BORDERS, fold
-from eyechart.corruptions.kernels.opencv import copy_planes, opencv, pixels_of
 
 LARGEST_KEPT = 1 << 20
 """Coordinate maps for images with more pixels are not cached, because they need too much memory."""
@@ -69,11 +69,11 @@ def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) 
 def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
     """Return the gray levels (B, C, H, W) plus their enlargements by all factors."""
     if has_triton(levels.device) and len(factors):
-        from eyechart.corruptions.kernels import zoom_triton
+        from eyechart.corruptions.kernels.shuffle_triton import add_zooms_in_triton
 
         places = ([_zoom_places(side, float(f)) for f in factors] for side in levels.shape[2:])
         rows, columns = (np.stack(coordinates) for coordinates in places)
-        return zoom_triton.add_zooms(levels, rows, columns)
+        return add_zooms_in_triton(levels, rows, columns)
     cv2 = opencv()
     if levels.device.type != "cpu" or cv2 is None:
         total = levels.clone()

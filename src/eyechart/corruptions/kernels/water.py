@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from eyechart.corruptions.kernels.opencv import opencv
+from eyechart.corruptions.kernels.arithmetic import opencv
 
 # thresholds, cap and kernel of `spatter` in the code of ImageNet-C
 CANNY_LOW, CANNY_HIGH = 50, 150

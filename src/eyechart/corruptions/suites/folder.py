@@ -19,10 +19,9 @@ from eyechart.core.provenance import versions
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.core.version import __version__
-from eyechart.corruptions.suites.assets import assets_mark, assets_of
+from eyechart.corruptions.suites.assets import assets_mark, assets_of, frost_textures
 from eyechart.corruptions.suites.strength import check_severity
 from eyechart.corruptions.suites.suite import find_variant
-from eyechart.corruptions.suites.textures import frost_textures
 from eyechart.images.image_files import (
     JPEG_QUALITY,
     ImageFile,
@@ -68,12 +67,7 @@ class Settings:
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify these settings."""
-        content = asdict(self)
-        for name in ("stimulus", "layout", "images", "corruption_versions"):
-            # omitted if empty, so that results from versions without these settings stay valid
-            if content[name] in (None, {}):
-                del content[name]
-        return f"{hash64(json.dumps(content, sort_keys=True)):016x}"
+        return f"{hash64(json.dumps(asdict(self), sort_keys=True)):016x}"
 
 
 @dataclass(frozen=True)

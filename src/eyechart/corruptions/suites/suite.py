@@ -93,9 +93,7 @@ class Entry:
             for name, fields in self.variants.items()
         }
         # notes do not affect pixels, so rewording one must not invalidate test sets
-        text = repr(replace(self, note="", variants=variants))
-        # omitted if None, so that test sets from versions without this field stay valid
-        return text.replace(", severity=None", "", 1)
+        return repr(replace(self, note="", variants=variants))
 
     def in_variant(self, variant: str | None) -> "Entry":
         """Return a variant of the entry, such as "paper" if the paper and its code differ."""

@@ -1,17 +1,31 @@
-"""Estimate the map between clean and corrupted images: refine the identity, or search."""
+"""Estimate the map between clean and corrupted images, and measure VIF after undoing it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.registration.agreement import rate
+from eyechart.visual_change.registration.agreement import is_geometric, rate
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
-from eyechart.visual_change.registration.warping import identity_maps, reduced, smoothed
+from eyechart.visual_change.registration.view import (
+    View,
+    VisibleTerms,
+    nearest_error,
+    view,
+    visible_terms,
+)
+from eyechart.visual_change.registration.warping import (
+    identity_map,
+    identity_maps,
+    reduced,
+    smoothed,
+)
+from eyechart.visual_change.vif.statistics import VCR
 
 HYPOTHESES = (16, 5)
 """Number of maps of the search that are refined on the smallest copies, and on the next larger."""
@@ -182,3 +196,166 @@ def _searched(
         best, places = scores.topk(keep, dim=1)
         maps = flat.reshape(maps.shape).take_along_dim(places[:, :, None, None], dim=1)
     return maps[:, 0], best[:, 0]
+
+
+LINEAR_STEPS, SHIFT_STEPS = 2.0**16, 2.0**9
+"""Maps are rounded to these fractions: to about 1/500 px everywhere in an image of 224 px."""
+
+ROUNDED = 1.0
+"""Distance in px from a map to one of whole degrees and pixels that may replace it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """How images were moved, one value per image (B,).
+
+    Attributes:
+        rotation: the angle in degrees, clockwise, −180 … 180.
+        log_scale: log₂ of the magnification.
+        shift: how far the center of the clean image moved, as a fraction of the longer side.
+        shear: log₂ of the ratio of the largest to the smallest magnification over all directions.
+        mirror: 1 if the image is mirrored (left and right exchanged before the rotation), or 0.
+        share: the share of the clean image's area that is still in the frame.
+    """
+
+    rotation: Tensor
+    log_scale: Tensor
+    shift: Tensor
+    shear: Tensor
+    mirror: Tensor
+    share: Tensor
+
+
+def motion_of(maps: Tensor, share: Tensor, size: tuple[int, int]) -> Motion:
+    """Return how images of a size (height, width) were moved, by their maps (B, 2, 3)."""
+    # maps lead from the corrupted image to the clean one, but the motion is the other way round
+    forward = torch.linalg.inv(maps[..., :2])
+    is_mirrored = forward.det() < 0
+    flip = torch.ones((len(maps), 2), dtype=maps.dtype, device=maps.device)
+    flip[:, 0] = torch.where(is_mirrored, -1.0, 1.0)
+    # mirrored back first, then the rotation is that of the polar decomposition
+    turned = forward * flip[:, None, :]
+    angle = torch.atan2(turned[:, 1, 0] - turned[:, 0, 1], turned[:, 0, 0] + turned[:, 1, 1])
+    stretches = torch.linalg.svdvals(forward)
+    # the clean center 0 appears at −A⁻¹·t; only its length is used, so the sign is left out
+    center = (forward @ maps[..., 2:])[..., 0]
+    return Motion(
+        torch.rad2deg(angle),
+        # log₂ of the geometric mean: the square root of the change of area
+        stretches.log2().mean(dim=1),
+        center.norm(dim=1) / max(size),
+        # singular values are in descending order, so that the ratio is at least 1
+        (stretches[:, 0] / stretches[:, 1]).log2(),
+        is_mirrored.to(maps.dtype),
+        share,
+    )
+
+
+def rounded(maps: Tensor) -> Tensor:
+    """Return maps (B, 2, 3) with whole degrees and pixels, without any change of scale or shear."""
+    linear = maps[..., :2]
+    sign = torch.where(linear.det() < 0, -1.0, 1.0)
+    # the rotation of the nearest orthogonal map; `sign` covers mirrored maps too
+    across = (linear[:, 0, 0] + sign * linear[:, 1, 1], linear[:, 1, 0] - sign * linear[:, 0, 1])
+    angle = torch.deg2rad(torch.rad2deg(torch.atan2(across[1], across[0])).round())
+    cos, sin = angle.cos(), angle.sin()
+    # exact at quarter turns, where pixels are exchanged without interpolation
+    cos, sin = (torch.where(value.abs() < 1e-9, 0.0, value) for value in (cos, sin))
+    rows = torch.stack((cos, -sign * sin, sin, sign * cos), dim=1).reshape(-1, 2, 2)
+    return torch.cat((rows, maps[..., 2:].round()), dim=2)
+
+
+def maps_close(maps: Tensor, others: Tensor, size: tuple[int, int], pixels: float) -> Tensor:
+    """Return which maps (B, 2, 3) lead every point of the frame nearly to the same place."""
+    # an affine difference is largest at a corner, and the sum of absolute values bounds it
+    corner = maps.new_tensor([size[1] / 2, size[0] / 2, 1.0])
+    return ((maps - others).abs() * corner).sum(dim=(1, 2)) <= pixels
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredTerms:
+    """The parts of VIF after registration, and how the images were moved."""
+
+    terms: VisibleTerms
+    motion: Motion
+    maps: Tensor
+
+
+def register(copies: CleanCopies, corrupted: Tensor) -> Tensor:
+    """Return the maps (B, 2, 3) of gray images (B, H, W), exactly the identity where none helps."""
+    size = (corrupted.shape[1], corrupted.shape[2])
+    levels = levels_of(centered(corrupted))
+    maps = estimate(copies, levels, size)
+    # the same number on every device, in spite of different rounding
+    steps = _steps(maps.device)
+    maps = (maps * steps).round() / steps
+    accepted = is_geometric(copies.levels, levels, maps, size)
+    return torch.where(accepted[:, None, None], maps, identity_map(maps.device))
+
+
+@lru_cache(maxsize=8)
+def _steps(device: torch.device) -> Tensor:
+    """Return the fractions to which the columns of a map are rounded, (3,)."""
+    steps = (LINEAR_STEPS, LINEAR_STEPS, SHIFT_STEPS)
+    return torch.tensor(steps, dtype=torch.float64, device=device)
+
+
+def view_of_clean(clean: Tensor, corrupted: Tensor, maps: Tensor) -> tuple[View, Tensor]:
+    """Return what corrupted gray images show of the clean ones, and the maps used.
+
+    A map of whole degrees and pixels is used instead of a similar one if it explains the image at
+    least as well: an image whose pixels were taken from the nearest ones has steps, between which
+    the estimate is uncertain by a few hundredths of a pixel.
+    """
+    size = (corrupted.shape[1], corrupted.shape[2])
+    shown = view(clean, corrupted, maps)
+    whole = rounded(maps)
+    is_better = nearest_error(clean, corrupted, whole) < shown.error
+    is_better &= maps_close(maps, whole, size, ROUNDED)
+    if not is_better.any():
+        return shown, maps
+    maps = torch.where(is_better[:, None, None], whole, maps)
+    return view(clean, corrupted, maps), maps
+
+
+def registered_terms(
+    clean: Tensor, corrupted: Tensor, noise: Sequence[float] = (0.5,)
+) -> RegisteredTerms:
+    """Return the parts of VIF of gray images (B, H, W) after registration.
+
+    Args:
+        clean: gray levels 0 … 255, of any dtype.
+        corrupted: as many images of the same size.
+        noise: variances σ_n² of the visual noise, in squared gray levels.
+
+    Returns:
+        Numerators and denominators of VIF for each noise variance and scale, and how the images
+        were moved. `result.terms.vif(weights)` is VIF over what is visible; it counts neither the
+        lost area (`result.motion.share`) nor the motion itself.
+    """
+    results: dict[int, RegisteredTerms] = {}
+
+    def one(index: int) -> None:
+        # one image at a time, so that its values cannot depend on the others of the batch
+        part = slice(index, index + 1)
+        maps = register(describe_copies(clean[part]), corrupted[part])
+        shown, maps = view_of_clean(clean[part], corrupted[part], maps)
+        terms = visible_terms(shown, VCR, noise)
+        size = (clean.shape[1], clean.shape[2])
+        results[index] = RegisteredTerms(terms, motion_of(maps, shown.share, size), maps)
+
+    on_all_cores(one, range(len(clean)), one_thread_each=True)
+    parts = [results[index] for index in range(len(clean))]
+    return RegisteredTerms(
+        VisibleTerms(
+            torch.cat([part.terms.kept for part in parts]),
+            torch.cat([part.terms.total for part in parts]),
+        ),
+        Motion(
+            *(
+                torch.cat([getattr(part.motion, field.name) for part in parts])
+                for field in fields(Motion)
+            )
+        ),
+        torch.cat([part.maps for part in parts]),
+    )

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eyechart.visual_change.registration.equations_triton import (
+from eyechart.visual_change.registration.agreement_triton import (
     PADDED,
     SUMS,
     entries_of,

@@ -1,18 +1,86 @@
-"""The clean image as a corrupted one shows it, moved in the same way."""
+"""The clean image as a corrupted one shows it, moved in the same way, and VIF over that part."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from eyechart.visual_change.registration.cubic import (
-    sample_cubic,
-    sharp,
-    spline,
-    spline_coefficients,
-)
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.warping import identity_maps, inside, moved, sample
+from eyechart.visual_change.vif.fidelity import describe_clean
+from eyechart.visual_change.vif.mixture import (
+    gain_and_noise,
+    log_terms,
+    window_covariance,
+    window_moments,
+)
+from eyechart.visual_change.vif.pyramid import BLOCK, dropped_blocks, subbands, window_side
+from eyechart.visual_change.vif.statistics import FLAT, Definition
+
+POLE = 3**0.5 - 2
+"""Of the recursive filter that turns gray levels into coefficients of cubic B-splines."""
+
+REACH = 15
+"""Where the filter is cut off: POLE^15 is below 1e-8."""
+
+Kernel = Callable[[Tensor], tuple[Tensor, Tensor, Tensor, Tensor]]
+"""The weights of four neighboring pixels for the fraction 0 … 1 between the inner two."""
+
+
+def sharp(t: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the weights of cubic convolution with a = −1, by which Pillow moves images."""
+    rest = 1 - t
+    return -t * rest * rest, 1 + t * t * (t - 2), 1 + rest * rest * (rest - 2), -rest * t * t
+
+
+def spline(t: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the weights of cubic B-splines, for the coefficients of `spline_coefficients`."""
+    rest = 1 - t
+    return (
+        rest**3 / 6,
+        2 / 3 - t * t * (1 - t / 2),
+        2 / 3 - rest * rest * (1 - rest / 2),
+        t**3 / 6,
+    )
+
+
+def spline_coefficients(images: Tensor) -> Tensor:
+    """Return coefficients (B, h, w) of the splines that pass through the pixels of images."""
+    # reflection needs a side that is longer than the padding
+    reach = min(REACH, min(images.shape[1:]) - 1)
+    filtered = functional.pad(images[:, None], (reach,) * 4, mode="reflect")[:, 0]
+    weights = [POLE ** abs(distance) for distance in range(-reach, reach + 1)]
+    total = sum(weights)
+    for axis in (1, 2):
+        side = filtered.shape[axis] - 2 * reach
+        # term by term, because a convolution rounds differently alone and in a batch
+        result = torch.zeros_like(filtered.narrow(axis, 0, side))
+        for start, weight in enumerate(weights):
+            result += filtered.narrow(axis, start, side) * (weight / total)
+        filtered = result
+    return filtered
+
+
+def sample_cubic(images: Tensor, points: Tensor, size: tuple[int, int], kernel: Kernel) -> Tensor:
+    """Return images (B, H, W) of a size at points (B, 2, n, m); edge pixels continue outside.
+
+    Points are in px from the center of the image, as in `warping.sample`.
+    """
+    rows, columns = images.shape[1:]
+    x, y = points[:, 0] + (size[1] - 1) / 2, points[:, 1] + (size[0] - 1) / 2
+    left, top = x.floor(), y.floor()
+    across, down = kernel(x - left), kernel(y - top)
+    flat = images.flatten(1)
+    result = torch.zeros_like(x)
+    for row, weight in enumerate(down):
+        line = (top.long() + row - 1).clamp(0, rows - 1) * columns
+        for column, factor in enumerate(across):
+            place = line + (left.long() + column - 1).clamp(0, columns - 1)
+            result += weight * factor * flat.gather(1, place.flatten(1)).reshape(result.shape)
+    return result
+
 
 MAX_MIX = 1.0
 """Largest share of the bilinear interpolation in the cubic one; a negative share is sharper."""
@@ -131,3 +199,70 @@ def fitted(reference: Tensor, seen: Tensor, weight: Tensor) -> tuple[Tensor, Ten
     gain = (one * two * weight).sum(dim=(1, 2), keepdim=True) / spread
     error = ((gain * one - two).square() * weight).sum(dim=(1, 2)) / count[:, 0, 0]
     return gain * one + means[1], error
+
+
+@dataclass(frozen=True, eq=False)
+class VisibleTerms:
+    """The sums of VIF per scale, over what the corrupted image shows of the clean one.
+
+    Attributes:
+        kept: the information left, (B, noise variances, scales): the numerators.
+        total: the information of the clean image in the same part, of the same shape.
+    """
+
+    kept: Tensor
+    total: Tensor
+
+    def vif(self, weights: Sequence[float] | None = None) -> Tensor:
+        """Return VIF (B, noise variances), with a weight for each scale, finest first."""
+        scales = self.kept.shape[-1]
+        # small images have fewer scales, and lack the coarsest ones
+        weight = self.kept.new_tensor(list(weights)[:scales] if weights else [1.0] * scales)
+        return (self.kept * weight).sum(dim=-1) / (self.total * weight).sum(dim=-1)
+
+
+def visible_terms(shown: View, definition: Definition, noise: Sequence[float]) -> VisibleTerms:
+    """Return the sums of VIF per scale for one or more variances σ_n² of the visual noise."""
+    # float64, which the GPU's kernels need of images that are not integers
+    clean = describe_clean(shown.reference.to(torch.float64), definition)
+    count = len(clean.scales)
+    kept: list[Tensor] = []
+    total: list[Tensor] = []
+    for level, bands in enumerate(subbands(shown.corrupted.to(torch.float64), count, clean.dtype)):
+        scale = clean.scales[level]
+        window = window_side(level, count)
+        weight = _of_blocks(shown.is_visible, scale.multiplier.shape[2:], window, level)
+        mean, variance = window_moments(bands, window)
+        shared = window_covariance(scale.bands, scale.mean, bands, mean, window)
+        gain, error = gain_and_noise(
+            scale.variance, variance, shared, definition.flat(window), FLAT,
+            definition.gainless(window),
+        )  # fmt: skip
+        for sums, strength, spread in (
+            (kept, gain * gain * scale.multiplier, error),
+            # the clean image is the same channel with gain 1 and without distortion
+            (total, scale.multiplier, torch.zeros_like(error)),
+        ):
+            terms = [log_terms(strength / (spread + own), scale.eigenvalues) for own in noise]
+            sums.append(torch.stack([_mean(term, weight, definition) for term in terms], dim=1))
+    return VisibleTerms(torch.stack(kept, dim=2), torch.stack(total, dim=2))
+
+
+def _mean(terms: Tensor, weight: Tensor, definition: Definition) -> Tensor:
+    """Return the contribution (B,) of one scale to VIF, from its blocks (B, 2, n, m)."""
+    # a scale may have no visible block, and its mean must not become NaN
+    blocks = weight.sum(dim=(1, 2)).clamp_min(1)[:, None]
+    pooled = (terms * weight[:, None]).sum(dim=(2, 3)) / blocks
+    return (pooled + definition.stabilizer).sum(dim=1)
+
+
+def _of_blocks(is_visible: Tensor, shape: Sequence[int], window: int, level: int) -> Tensor:
+    """Return which inner blocks (B, n, m) of a scale have a visible center, as float64."""
+    rows, columns = (
+        # + 1 is the center of a block of 3 × 3; the shift leads back to pixels of the full image
+        ((torch.arange(n, device=is_visible.device) + dropped_blocks(window)) * BLOCK + 1) << level
+        for n in shape
+    )
+    rows = rows.clamp_max(is_visible.shape[1] - 1)
+    columns = columns.clamp_max(is_visible.shape[2] - 1)
+    return is_visible[:, rows[:, None], columns].to(torch.float64)

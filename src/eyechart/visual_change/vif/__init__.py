@@ -1,9 +1,9 @@
 """Visual information fidelity (VIF) in three definitions.
 
-The modules in the order of the computation are `filters`, `pyramid` (number of scales), `mixture`
-(model of the clean image), `channel` (model of the corruption) and `fidelity` (information left).
-`definitions` contains the parameters of each definition, `pixel` computes the definition without a
-pyramid, and `rulers` gives each definition its name and version. `statistics` stores statistics of
-clean images for all corruptions, and `maps` shows where information was lost. Modules that end in
-`_triton` are CUDA kernels for the same computations.
+The modules in the order of the computation are `pyramid` (filters and subbands), `mixture` (models
+of the clean image and of the corruption) and `fidelity` (information left). `statistics` contains
+the parameters of each definition, and stores statistics of clean images for all corruptions;
+`pixel` computes the definition without a pyramid, and `rulers` gives each definition its name and
+version, and maps where information was lost. `vif_triton` has CUDA kernels for the same
+computations.
 """

@@ -9,12 +9,24 @@ from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.vif.channel import gain_and_noise, window_covariance, window_moments
-from eyechart.visual_change.vif.definitions import FLAT, Definition, share
-from eyechart.visual_change.vif.filters import dropped_blocks, window_side
-from eyechart.visual_change.vif.mixture import covariance, decompose, log_terms, multipliers
-from eyechart.visual_change.vif.pyramid import count_scales, subbands
-from eyechart.visual_change.vif.statistics import CleanStatistics, Scale, join
+from eyechart.visual_change.vif.mixture import (
+    covariance,
+    decompose,
+    gain_and_noise,
+    log_terms,
+    multipliers,
+    window_covariance,
+    window_moments,
+)
+from eyechart.visual_change.vif.pyramid import count_scales, dropped_blocks, subbands, window_side
+from eyechart.visual_change.vif.statistics import (
+    FLAT,
+    CleanStatistics,
+    Definition,
+    Scale,
+    join,
+    share,
+)
 
 CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 512 * 224 * 224}
 """Number of pixels processed at once, chosen to fit a CPU's cache or to fill a GPU."""
@@ -111,7 +123,7 @@ def _describe_scale(
     The sums are Σ log(1 + s λ_j / σ_n²) and Σ log(1 + variance / σ_n²).
     """
     if has_triton(bands.device):
-        from eyechart.visual_change.vif.blocks_triton import describe_blocks
+        from eyechart.visual_change.vif.vif_triton import describe_blocks
 
         return describe_blocks(bands, eigenvalues, whitening, window, definition)
     multiplier = multipliers(bands, whitening, dropped_blocks(window))
@@ -129,7 +141,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
         window = window_side(level, count)
         # the Triton kernels have no backward pass
         if has_triton(bands.device) and not bands.requires_grad:
-            from eyechart.visual_change.vif.blocks_triton import kept_by_blocks
+            from eyechart.visual_change.vif.vif_triton import kept_by_blocks
 
             sums = kept_by_blocks(scale, bands, window, clean.definition)
         else:

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.vif.channel import gain_and_noise
-from eyechart.visual_change.vif.definitions import Definition, share
-from eyechart.visual_change.vif.statistics import INFORMATION_FLOOR
+from eyechart.visual_change.vif.mixture import gain_and_noise
+from eyechart.visual_change.vif.statistics import INFORMATION_FLOOR, Definition, share
 
 SCALES = 4
 SMALLEST_SIDE = 41
