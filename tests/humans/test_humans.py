@@ -58,7 +58,7 @@ PUBLISHED = {
     ),
 }
 
-TRIALS = """corruption,subject,picture,label,answer,delta_v,clean_answer
+TRIALS = """corruption,subject,image,label,response,delta_v,clean_response
 frost,ann,1,dog,dog,0.5,dog
 frost,ann,2,cat,,0.6,cat
 frost,bob,1,dog,cat,0.5,dog
@@ -446,7 +446,7 @@ def test_counts_and_single_responses_lead_to_the_same_curve(write):
         for v, n, k in counts
         for place in range(n)
     ]
-    table = write("corruption,subject,picture,label,answer,delta_v\n" + "".join(lines), "b.csv")
+    table = write("corruption,subject,image,label,response,delta_v\n" + "".join(lines), "b.csv")
     two = Reference("b", import_responses([table], "trials"))
     assert one.count("frost") == two.count("frost") == 160
     first, second = (each.curve("frost", n_bootstrap=50) for each in (one, two))
@@ -679,16 +679,6 @@ def test_what_is_written_is_read_again(write, tmp_path):
     assert reference.name == "people" and reference.match("frost") == "frost"
 
 
-def test_a_file_that_version_1_wrote_is_read():
-    # written by `write_responses` of version 1 itself, with one judgement
-    responses = read_responses(DATA / "responses_version1.parquet")
-    assert responses.image.tolist() == ["p", "q"]
-    assert responses.response.tolist() == ["cat", "bear"]
-    assert responses.clean_response.tolist() == ["cat", "dog"]
-    assert (responses.citation, responses.license) == ("Someone 2020", "CC BY 4.0")
-    assert responses.judgements == (Judgement("fog", "frost", "a", "different", "same"),)
-
-
 def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
     path = tmp_path / "mine.parquet"
     for write_theirs, sentence in (
@@ -713,9 +703,9 @@ def test_a_file_of_another_version_or_without_a_column_is_rejected(tmp_path):
     write_responses(path, simulated(5))
     table = pq.read_table(path)
     metadata = table.schema.metadata
-    old = {**metadata, b"eyechart.version": b"0"}
+    old = {**metadata, b"eyechart.version": b"2"}
     pq.write_table(table.replace_schema_metadata(old), path)
-    with pytest.raises(ec.UsageError, match="version 0, not 2: import"):
+    with pytest.raises(ec.UsageError, match="version 2, not 1: import"):
         read_responses(path)
     pq.write_table(table.drop_columns(["response"]).replace_schema_metadata(metadata), path)
     with pytest.raises(ec.UsageError, match="damaged"):

@@ -121,7 +121,7 @@ def test_ones_own_data_come_before_those_of_the_class():
 
 def test_import_says_what_it_matched(run, tmp_path):
     table = tmp_path / "trials.csv"
-    head = "corruption,subject,picture,label,answer,delta_v\n"
+    head = "corruption,subject,image,label,response,delta_v\n"
     rows = (f"{name},ann,1,dog,dog,0.5\n" for name in ("frost", "uniform_noise", "my_own"))
     table.write_text(head + "".join(rows), encoding="utf-8")
     result = run("humans", "import", table, "--format", "trials", "--out", tmp_path / "p.parquet")
@@ -302,15 +302,6 @@ def test_what_cannot_be_merged_is_rejected(run, tmp_path, written, names, word):
     paths = [tmp_path / f"{name}.parquet" for name in names]
     assert_rejected(run("humans", "merge", *paths, "--out", tmp_path / "x.parquet"), word)
     assert not (tmp_path / "x.parquet").exists()
-
-
-def test_files_from_before_merging_are_read(tmp_path):
-    import pyarrow.parquet as pq
-
-    path = tmp_path / "old.parquet"
-    write_responses(path, responses("frost"))
-    pq.write_table(pq.read_table(path).drop_columns(["study"]), path)
-    assert find_reference(str(path)).kind("frost") == "direct"
 
 
 # One model under two corruptions that look alike

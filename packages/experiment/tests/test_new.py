@@ -515,19 +515,6 @@ def test_images_that_were_damaged_are_found_and_mended(make, tmp_path):
     assert rows_in(tmp_path / "study" / "responses.sqlite", SHOWN) == shown
 
 
-def test_images_of_a_study_of_version_1_are_restored_too(make, tmp_path):
-    assert make().status == 0
-    record = tmp_path / "study" / "making.json"
-    text = record.read_text()
-    former = text.replace("image?", "picture?").replace("see images", "see pictures")
-    record.write_text(former.replace("responses,", "answers,"))
-    assert record.read_text().count("picture") == 2 and "answers," in record.read_text()
-    lost = next((tmp_path / "study" / "stimuli").iterdir())
-    lost.unlink()
-    result = make()
-    assert result.status == 0 and "are valid" in result.out and lost.exists()
-
-
 # What is rejected
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
@@ -89,7 +88,6 @@ def read_rows(
     columns: Sequence[str] = (),
     *,
     is_ragged: bool = False,
-    former: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[CsvRow]:
     """Yield the rows of a CSV file (.csv or .csv.gz) that has at least these columns.
 
@@ -98,7 +96,6 @@ def read_rows(
         columns: the names of the required columns, in lower case.
         is_ragged: whether rows may be shorter or longer than the header: missing cells are then
             empty, and additional ones are ignored.
-        former: former column names, which are still accepted, mapped to the current names.
 
     Yields:
         The rows, numbered as in an editor (the header is row 1).
@@ -110,7 +107,7 @@ def read_rows(
     lines = csv.reader(io.StringIO(read_text(path), newline=""), Dialect)
     count = 0
     try:
-        head = _current([name.strip().lower() for name in next(lines, [])], former)
+        head = [name.strip().lower() for name in next(lines, [])]
         missing = [name for name in columns if name not in head]
         if missing:
             raise UsageError(
@@ -137,11 +134,6 @@ def read_rows(
 
 def _invalid(path: Path, number: int, error: csv.Error) -> UsageError:
     return UsageError(f"{path}, row {number}: {error}; the file is not valid CSV.")
-
-
-def _current(head: Sequence[str], former: Mapping[str, str]) -> list[str]:
-    """Return the current names of columns; a former name stays if both are in the header."""
-    return [former[name] if former.get(name, name) not in head else name for name in head]
 
 
 def column_names(path: Path) -> set[str]:

@@ -19,21 +19,12 @@ Texts = NDArray[np.str_]
 Columns = dict[str, Any]
 """Maps field names of `HumanResponses` to arrays."""
 
-KIND, VERSION = "responses", "2"
-FORMER_KIND, FORMER_VERSION = "answers", "1"
-FORMER_NAMES = {
-    "picture": "image", "answer": "response", "clean_answer": "clean_response", "said": "response",
-    "licence": "license",
-}  # fmt: skip
-"""Maps the column and metadata names in files of version 1 to the current names."""
+KIND, VERSION = "responses", "1"
 
 TEXTS = (
     "corruption", "condition", "subject", "image", "label", "response", "clean_response", "study",
     "stimulus_set",
 )  # fmt: skip
-LATER = ("study", "stimulus_set")
-"""Columns that files of earlier versions lack; their values are then unknown."""
-
 NUMBERS = ("delta_v", "correct", "consistent")
 FACTS = ("source", "choices", "label_space", "citation", "license")
 
@@ -261,43 +252,28 @@ def read_responses(path: Path) -> HumanResponses:
         UsageError: If the file is damaged, has a different version or is not a response file.
     """
     header = read_header(path)
-    if header.get("eyechart.kind") not in (KIND, FORMER_KIND):
+    if header.get("eyechart.kind") != KIND:
         raise UsageError(
             f"{path} is not an eyechart response file: create one with `eyechart humans import`."
         )
     version = header.get("eyechart.version")
-    if version not in (VERSION, FORMER_VERSION):
+    if version != VERSION:
         raise UsageError(f"{path} has version {version}, not {VERSION}: import the data again.")
     table = read_parquet(path)
-    table = table.rename_columns([FORMER_NAMES.get(name, name) for name in table.column_names])
     try:
-        facts = {
-            FORMER_NAMES.get(name, name): value
-            for name, value in json.loads(header["eyechart.facts"]).items()
-        }
-        stored = facts.pop("judgements")
-        # Judgements of early files lack the ground truth, without which there is no accuracy.
-        if any(len(values) != len(fields(Judgement)) for values in stored):
-            raise UsageError(
-                f"The judgements in {path} lack the column shown_same, which is needed to compute "
-                "accuracy: add it and import the data again."
-            )
-        # Judgements are few and stored in the header; responses are columns.
-        judgements = tuple(Judgement(*values) for values in stored)
-        for name, kind in (("dropped", DroppedResponse), ("flow", FlowStep)):
+        facts = json.loads(header["eyechart.facts"])
+        # Few, and stored in the header; responses are columns.
+        for name, kind in (
+            ("judgements", Judgement), ("dropped", DroppedResponse), ("flow", FlowStep),
+        ):  # fmt: skip
             facts[name] = tuple(kind(*values) for values in facts.get(name, ()))
         columns: Columns = {
-            name: np.array(table[name].to_pylist(), dtype=np.str_)
-            for name in TEXTS
-            if name not in LATER or name in table.column_names
+            name: np.array(table[name].to_pylist(), dtype=np.str_) for name in TEXTS
         }
-        for name in LATER:
-            # Files of earlier versions lack these columns.
-            columns.setdefault(name, np.full(len(table), "", dtype=np.str_))
         # Convert to one dtype, because files may have been written with different ones.
         columns |= {name: table[name].to_numpy().astype(np.float64) for name in NUMBERS}
         columns["trials"] = table["trials"].to_numpy().astype(np.int64)
-        return HumanResponses(**columns, **facts, judgements=judgements)
+        return HumanResponses(**columns, **facts)
     except (KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"{path} is damaged ({reason}): import the data again.") from None
@@ -323,7 +299,7 @@ def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
 
 def _is_ours(path: Path) -> bool:
     try:
-        return read_header(path).get("eyechart.kind") in (KIND, FORMER_KIND)
+        return read_header(path).get("eyechart.kind") == KIND
     # Metadata written by other programs may not be text.
     except (UsageError, UnicodeDecodeError):
         return False

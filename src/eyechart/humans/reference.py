@@ -36,8 +36,8 @@ from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 METRICS = ("accuracy", "consistency")
 
 PACKAGED = ("geirhos",)
-EXPORT, RESPONSES, FORMER_RESPONSES = "export", "responses.parquet", "answers.parquet"
-"""Names of a study's export folder and of its response file, now and in version 1."""
+EXPORT, RESPONSES = "export", "responses.parquet"
+"""Names of a study's export folder and of its response file."""
 
 
 @dataclass(frozen=True)
@@ -412,9 +412,7 @@ def study_name(folder: Path) -> str:
 
 def _exported(folder: Path) -> Path:
     """Return the response file in the folder of a study or an export."""
-    names = (RESPONSES, FORMER_RESPONSES)
-    # Look for the current name in both folders first: one may still contain a file of version 1.
-    for file in (place / name for name in names for place in (folder, folder / EXPORT)):
+    for file in (folder / RESPONSES, folder / EXPORT / RESPONSES):
         if file.is_file():
             return file
     if judgements_file(folder) is not None:

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.humans.human_responses import DIFFERENT, FORMER_NAMES, SAME, Judgement, are_simulated
+from eyechart.humans.human_responses import DIFFERENT, SAME, Judgement
 from eyechart.stats.intervals import CONFIDENCE, clustered_interval
 from eyechart.stats.p_values import SIGNIFICANT, holm, sign_flip
 
@@ -131,8 +131,8 @@ def read_single_judgements(path: Path) -> list[Judgement]:
     """
     columns = column_names(path)
     # The columns of a study take precedence; other tables must have a, b and same.
-    if {"shown", "said", "response"} & columns or not {"a", "b", "same"} <= columns:
-        return [_judgement(row) for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
+    if {"shown", "response"} & columns or not {"a", "b", "same"} <= columns:
+        return [_judgement(row) for row in read_rows(path, COLUMNS)]
     if "shown_same" not in columns:
         raise UsageError(
             f"{path} must have the column shown_same: 1 if both images"
@@ -242,17 +242,6 @@ def judgements_file(path: Path) -> Path | None:
         if file.is_file():
             return file
     return None
-
-
-def is_simulated(judgements: Path) -> bool:
-    """Return whether the participants of an export are robots, by its tables."""
-    if are_simulated(read_rows(judgements)):
-        return True
-    # An export of an earlier version marks the sessions only.
-    sessions = judgements.with_name("sessions.csv")
-    if not sessions.is_file():
-        return False
-    return any(row["platform"] == "robot" for row in read_rows(sessions, ["platform"]))
 
 
 def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:

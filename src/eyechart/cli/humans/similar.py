@@ -133,14 +133,16 @@ def similar_of_study(
     file: Path, source: str, a: str | None, b: str | None, rule: str
 ) -> "SimilarClasses":
     """Print the judgements of all pairs, or of one pair; return the classes of all corruptions."""
+    from eyechart.core.csv_table import read_rows
     from eyechart.humans.dropped_trials import SIMULATED
-    from eyechart.humans.same_different import analyze, is_simulated, pick, read_single_judgements
+    from eyechart.humans.human_responses import are_simulated
+    from eyechart.humans.same_different import analyze, pick, read_single_judgements
     from eyechart.scores.similar_pairs import compare_judgements, find_similar
 
     results = analyze(read_single_judgements(file))
     if not results:
         raise UsageError(f"{file} has no responses yet.")
-    if is_simulated(file):
+    if are_simulated(read_rows(file)):
         print(f"Note: {SIMULATED.format(source)}")
     print_judgements(results, results if a is None or b is None else [pick(results, a, b)])
     return find_similar(compare_judgements(results), source, rule)

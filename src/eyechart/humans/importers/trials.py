@@ -4,12 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eyechart.core.csv_table import read_rows
-from eyechart.humans.human_responses import (
-    FORMER_NAMES,
-    HumanResponses,
-    are_simulated,
-    make_responses,
-)
+from eyechart.humans.human_responses import HumanResponses, are_simulated, make_responses
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import corruption_of, read_labels, response_of
 
@@ -18,7 +13,7 @@ COLUMNS = ("corruption", "subject", "image", "label", "response", "delta_v")
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the responses in eyechart's tables of trials, one row per trial."""
-    rows = [row for path in paths for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
+    rows = [row for path in paths for row in read_rows(path, COLUMNS)]
     clean = [response_of(row["clean_response"]) if "clean_response" in row else "" for row in rows]
     raw_responses = [row["response"] for row in rows]
     labeled = read_labels(rows, "label", raw_responses, options, clean)

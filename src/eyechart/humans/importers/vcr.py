@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eyechart.core.csv_table import read_rows
-from eyechart.humans.human_responses import FORMER_NAMES, HumanResponses, make_responses
+from eyechart.humans.human_responses import HumanResponses, make_responses
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import corruption_of, read_labels, response_of
 
@@ -17,7 +17,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     `transf_pred` is the response to the corrupted image, `orig_pred` is another participant's
     response to the clean image, and `vd_score` is Δv.
     """
-    rows = [row for path in paths for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
+    rows = [row for path in paths for row in read_rows(path, COLUMNS)]
     clean = [response_of(row["orig_pred"]) for row in rows]
     raw_responses = [row["transf_pred"] for row in rows]
     labeled = read_labels(rows, "label", raw_responses, options, clean)

@@ -95,7 +95,6 @@ def plan_study(
         "catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair,
     }  # fmt: skip
     for role, images in chosen.items():
-        # Only if chosen: a build that an earlier version began can be resumed.
         design[role] = [*sorted(image.digest for image in images)]
     order = StudyOrder(
         request.folder,

@@ -28,7 +28,6 @@ from eyechart_experiment.storage.database import open_database
 from eyechart_experiment.study_config import (
     StudyConfig,
     config_text,
-    current_words,
     read_config,
 )
 
@@ -58,14 +57,11 @@ class StudyOrigin(Record):
 
 
 class BuildRecord(Record):
-    """Content of the file that is written to a study's folder when the build begins.
-
-    `origin` is None in studies of earlier versions; resuming does not depend on it.
-    """
+    """Content of the file that is written to a study's folder when the build begins."""
 
     began: datetime
     settings: StudyIdentity
-    origin: StudyOrigin | None = None
+    origin: StudyOrigin
 
 
 @dataclass(frozen=True)
@@ -86,9 +82,9 @@ class StudyOrder:
     stimuli: Sequence[PlannedStimulus]
     seed: int
     design: Mapping[str, JsonValue]
-    database: str | None = None
-    secret: bytes | None = None
-    origin: StudyOrigin | None = None
+    database: str | None
+    secret: bytes | None
+    origin: StudyOrigin
 
     @property
     def rows(self) -> set[int]:
@@ -220,7 +216,7 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
                 f"{where} contains files that are not part of a study: choose another folder."
             )
         return None
-    if _in_current_words(known.settings) != _in_current_words(identity):
+    if known.settings != identity:
         if (where / study_files.CONFIG).exists():
             raise UsageError(f"{where} is already a study: choose another folder.")
         raise UsageError(
@@ -228,12 +224,6 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
             "another folder."
         )
     return known.began
-
-
-def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
-    """Return the settings with outdated words in version 1's default texts replaced."""
-    texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
-    return identity.model_copy(update={"config": {**identity.config, **texts}})
 
 
 def _begin(begun: PreparedStudy) -> None:

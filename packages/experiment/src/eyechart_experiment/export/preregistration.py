@@ -141,12 +141,10 @@ def _hypotheses(text: str | None) -> str:
 def _testset(record: BuildRecord | None) -> str:
     if record is None:
         return "unknown"
-    digest, origin = f"`{record.settings.testset}`", record.origin
-    if origin is None:
-        return digest
+    origin = record.origin
     return (
-        f"`{origin.testset}` (digest {digest}), {origin.n:,} samples for each corruption of"
-        f" {origin.suite}, sampling {origin.sampling}, seed {origin.seed}"
+        f"`{origin.testset}` (digest `{record.settings.testset}`), {origin.n:,} samples for each"
+        f" corruption of {origin.suite}, sampling {origin.sampling}, seed {origin.seed}"
     )
 
 

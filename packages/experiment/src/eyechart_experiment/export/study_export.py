@@ -12,7 +12,7 @@ from sqlalchemy import select
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.humans.human_responses import FlowStep, write_responses
-from eyechart.humans.reference import FORMER_RESPONSES, RESPONSES
+from eyechart.humans.reference import RESPONSES
 from eyechart_experiment.export.export_tables import (
     EXCLUSIONS_HEAD,
     JUDGEMENTS_HEAD,
@@ -49,7 +49,7 @@ from eyechart_experiment.quality.judging import (
     write_exclusions,
 )
 from eyechart_experiment.storage.database_tables import ROBOT, StudyRow
-from eyechart_experiment.storage.experiment_folder import ROBOTS, StudyFolder, connect_study
+from eyechart_experiment.storage.experiment_folder import StudyFolder, connect_study
 from eyechart_experiment.storage.session_records import read_sessions
 from eyechart_experiment.study_config import StudyConfig, config_text, read_config
 
@@ -58,8 +58,8 @@ EXCLUSIONS, RULES, MODEL_VS_HUMAN = "exclusions.csv", "rules.txt", "model-vs-hum
 DROPPED, SESSIONS = "dropped.csv", "sessions.csv"
 FLOW, FLOW_TEXT = "flow.csv", "flow.txt"
 FILES = {
-    RESPONSES, FORMER_RESPONSES, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN,
-    DROPPED, SESSIONS, FLOW, FLOW_TEXT,
+    RESPONSES, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN, DROPPED, SESSIONS,
+    FLOW, FLOW_TEXT,
 }  # fmt: skip
 ROBOTS_NOTE = "All participants are simulated (robots): these responses are not human data.\n"
 SUBJECT_FILE = re.compile(r"[A-Za-z0-9_-]+_session_1\.csv")
@@ -135,8 +135,7 @@ def export(
         (note if include_excluded else "")
         + (f"Pre-registration: SHA-256 {preregistration}\n" if preregistration else ""),
         participant_flow(judged, config, visits, datetime.now(UTC)),
-        # Rehearsals of version 1 are known by the list of their robots.
-        (folder.path / ROBOTS).exists() or any(_is_robot(session) for session in judged),
+        any(session.record.platform == ROBOT for session in judged),
     )
     _write(target, content)
     included = [session for session in judged if session.verdict.counts or include_excluded]
@@ -153,10 +152,6 @@ def export(
         simulated=content.simulated,
         preregistration=preregistration,
     )
-
-
-def _is_robot(session: JudgedSession) -> bool:
-    return session.record.platform == ROBOT
 
 
 def _n_main(judged: Sequence[JudgedSession]) -> int:
@@ -247,8 +242,6 @@ def _write(out: Path, content: ExportContent) -> None:
     else:
         # An earlier export may have had responses, which no longer count.
         (out / RESPONSES).unlink(missing_ok=True)
-    # The file of an export by version 1, which this one replaces.
-    (out / FORMER_RESPONSES).unlink(missing_ok=True)
 
 
 def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse], simulated: bool) -> None:
