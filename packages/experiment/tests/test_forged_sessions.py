@@ -10,12 +10,12 @@ from scipy.stats import fisher_exact
 from experiment_studies import Sizes, make_study
 from eyechart_experiment.quality.judging import judge
 from eyechart_experiment.quality.rules_v2 import p_fewer
-from eyechart_experiment.simulate.memory_study import MemoryStudy, draw_stimuli
 from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import CHEATERS, Robot, kinds_of
 from eyechart_experiment.study_config import StudyConfig, choices_of
 from filled_studies import Robot as Person
 from filled_studies import attentive, right_with, sitting_of
+from memory_study import MemoryStudy, draw_stimuli
 
 CONFIG = StudyConfig(name="naming", title="Naming")
 PAIRS = replace(CONFIG, kind="same-different", response_ms=0)

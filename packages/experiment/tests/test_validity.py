@@ -7,10 +7,10 @@ import pytest
 
 from eyechart.humans.dropped_trials import dropped_bounds
 from eyechart.humans.reference import Reference
-from eyechart_experiment.simulate.memory_study import CORRUPTION, MemoryStudy, draw_stimuli
 from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import Robot, kinds_of
 from eyechart_experiment.study_config import StudyConfig
+from memory_study import CORRUPTION, MemoryStudy, draw_stimuli
 
 CURVE = Psychometric()
 TRUTH = float(np.mean([CURVE(delta_v, 16) for delta_v in np.linspace(0, 1, 1001)]))
