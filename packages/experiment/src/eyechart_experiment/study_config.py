@@ -18,7 +18,6 @@ from eyechart_experiment.recruiters import recruiter_settings
 
 KINDS = ("categorise", "same-different")
 SURVEYS = ("none", "eyesight")
-ALLOCATIONS = ("uniform", "adaptive")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 FORMER_WORDS = {
     "picture": "image",
@@ -31,7 +30,7 @@ FORMER_WORDS = {
 """Words in the default texts of version 1, mapped to the words that replaced them."""
 
 STUDY, TRIALS = "Study", "Trials"
-LATER = ("language", "institution", "approval", "survey", "allocation", "min_trials")
+LATER = ("language", "institution", "approval", "survey", "min_trials")
 """Settings that were added after version 1: stored only if set, so that digests stay the same."""
 
 
@@ -146,15 +145,6 @@ class StudyConfig:
             help=f"Question after the consent: {one_of(SURVEYS)}.", group=STUDY, is_advanced=True
         ),
     ] = SURVEYS[0]
-    allocation: Annotated[
-        str,
-        Option(
-            help="How stimuli are assigned: uniform (fewest responses first) or adaptive (where the"
-            " human curve is least certain).",
-            group=TRIALS,
-            is_advanced=True,
-        ),
-    ] = ALLOCATIONS[0]
     rules: Annotated[
         int,
         Option(help="Version of the quality rules and of the protocol.", group=STUDY, minimum=1),
@@ -185,14 +175,9 @@ class StudyConfig:
             ("kind of experiment", self.kind, KINDS),
             ("language", self.language, LANGUAGES),
             ("survey", self.survey, SURVEYS),
-            ("allocation", self.allocation, ALLOCATIONS),
         ):
             if value not in known:
                 raise unknown_name(what, value, known)
-        if self.allocation == "adaptive" and self.kind != "categorise":
-            raise UsageError(
-                "Adaptive allocation needs curves, which only --kind categorise has: omit it."
-            )
         if not 0 <= self.pass_share <= 1:
             raise UsageError(f"pass_share must be in [0, 1], got {self.pass_share}.")
 

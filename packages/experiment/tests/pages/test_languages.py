@@ -148,12 +148,7 @@ def test_a_study_in_german_has_german_default_texts_and_its_own_digest(tmp_path)
     assert plain.digest != StudyConfig(name="a", title="b", institution="c").digest
 
 
-@pytest.mark.parametrize("name", ["language", "survey", "allocation"])
+@pytest.mark.parametrize("name", ["language", "survey"])
 def test_unknown_names_are_rejected_with_those_that_there_are(name):
     with pytest.raises(UsageError, match=f"[Uu]nknown {name} 'xx'"):
         StudyConfig(name="a", title="b", **{name: "xx"})
-
-
-def test_adaptive_allocation_is_rejected_where_there_is_no_curve():
-    with pytest.raises(UsageError, match="only --kind categorise"):
-        StudyConfig(name="a", title="b", kind="same-different", allocation="adaptive")

@@ -26,7 +26,7 @@ def config_fields() -> list[Field]:
     """Return the options for study settings and for settings of the recruitment platforms."""
     chosen = Only(
         "kind", "name", "title", "k", "clean_k", "trials", "practice", "qualification", "catch",
-        "language", "institution", "approval", "contact", "payment", "survey", "allocation",
+        "language", "institution", "approval", "contact", "payment", "survey",
     ).fields(StudyConfig)  # fmt: skip
     # a study needs a name and a title, which have defaults on the command line
     optional = [

@@ -33,7 +33,7 @@ def status(
     ] = 5.0,
     token: Annotated[
         bool,
-        typer.Option("--token", help="Print only the password of /status and /metrics."),
+        typer.Option("--token", help="Print only the password of /status."),
     ] = False,
 ) -> None:
     """Print a study's progress, participants, exclusions and human curves so far."""

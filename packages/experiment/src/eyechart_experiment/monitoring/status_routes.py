@@ -1,6 +1,6 @@
-"""Routes for those who run a study: `/status` for a browser, `/metrics` for Prometheus.
+"""The status page of a running study.
 
-Both need the study's status token, as the password of HTTP's basic authentication or as a bearer
+It needs the study's status token, as the password of HTTP's basic authentication or as a bearer
 token. It never is part of an address, which would end up in histories and logs.
 """
 
@@ -19,7 +19,6 @@ from fastapi.responses import Response
 from jinja2 import Environment
 
 from eyechart_experiment.design.budget import Prices
-from eyechart_experiment.monitoring.metrics_text import CONTENT_TYPE, metrics_text
 from eyechart_experiment.monitoring.study_monitor import StudyMonitor, read_monitor
 from eyechart_experiment.payments.ledger import newest_listing
 from eyechart_experiment.payments.payment_list import listed_rates, usual_rates
@@ -34,7 +33,7 @@ Read = Callable[[], StudyMonitor]
 
 
 def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = None) -> None:
-    """Add the status page and the metrics to a study's server."""
+    """Add the status page to a study's server."""
     read = _kept(_reader(study, prices or Prices()))
     token = status_token(study.secret)
 
@@ -49,11 +48,6 @@ def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = No
     def status_style() -> Response:
         """Return the page's style sheet, which has nothing to hide."""
         return Response(_file("status.css"), media_type="text/css")
-
-    @app.get("/metrics", include_in_schema=False)
-    def metrics(request: Request) -> Response:
-        """Return the metrics."""
-        return _locked(request, token) or Response(metrics_text(read()), media_type=CONTENT_TYPE)
 
 
 def page_html(monitor: StudyMonitor) -> str:

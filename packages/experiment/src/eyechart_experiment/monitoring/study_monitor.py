@@ -141,7 +141,6 @@ def read_monitor(
 
 def _outcomes(payments: Sequence[Payment]) -> dict[str, int]:
     counts = Counter(payment.outcome for payment in payments)
-    # Zeros included, so that no series of a metric is missing until its first session.
     return {name: counts[name] for name in get_args(SessionOutcome)}
 
 

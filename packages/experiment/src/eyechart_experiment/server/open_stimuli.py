@@ -59,18 +59,6 @@ def pick(db: Db, session: SessionRow, role: str, query: Select[int, int]) -> Ope
     return OpenStimulus(rows[0].id, role, tuple(row.source_id for row in rows)) if rows else None
 
 
-def pick_between(
-    db: Db, session: SessionRow, corruption: str, low: float, high: float
-) -> OpenStimulus | None:
-    """Return a main stimulus of a corruption with Δv in [low, high), or None if none is open."""
-    key = {
-        "study_id": session.study_id, "participant_id": session.participant_id, "role": "main",
-        "corruption": corruption, "low": low, "high": high,
-    }  # fmt: skip
-    rows = db.connection().execute(BETWEEN, key).all()
-    return OpenStimulus(rows[0].id, "main", tuple(row.source_id for row in rows)) if rows else None
-
-
 def _open_to() -> Select[int]:
     """Return the query for stimuli that can be shown to a participant."""
     seen = exists().where(
@@ -97,19 +85,6 @@ def _with_sources(query: Select[int]) -> Select[int, int]:
 RESERVED = _with_sources(_open_to().order_by(func.random()))
 MIN_TAKEN = _with_sources(
     _open_to()
-    .order_by(StimulusRow.taken, StimulusRow.shuffle)
-    .with_for_update(skip_locked=True, of=StimulusRow)
-)
-BETWEEN = _with_sources(
-    _open_to()
-    .where(
-        exists().where(
-            StimulusImageRow.stimulus_id == StimulusRow.id,
-            StimulusImageRow.corruption == bindparam("corruption"),
-            StimulusImageRow.delta_v >= bindparam("low"),
-            StimulusImageRow.delta_v < bindparam("high"),
-        )
-    )
     .order_by(StimulusRow.taken, StimulusRow.shuffle)
     .with_for_update(skip_locked=True, of=StimulusRow)
 )

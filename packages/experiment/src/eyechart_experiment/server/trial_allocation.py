@@ -1,7 +1,5 @@
 """Choose a session's next stimulus: one with the fewest responses and an unseen source image.
 
-`adaptive_allocation` has another order of the main stimuli, for studies that request it.
-
 Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
 participant sees a source image twice, even with concurrent requests; only the stimulus of a trial
 that the participant dropped is shown again.
@@ -17,7 +15,6 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
 
-from eyechart_experiment.server.adaptive_allocation import AdaptiveStimuli
 from eyechart_experiment.server.open_stimuli import OpenStimulus, StimulusPool, StoredStimuli
 from eyechart_experiment.server.session_progress import (
     LOOKAHEAD,
@@ -182,8 +179,7 @@ def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
 
 def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "failed"]:
     """Return the stimulus to show next, or the next step if there is none to show."""
-    is_adaptive = turn.config.allocation == "adaptive"
-    stored = (AdaptiveStimuli if is_adaptive else StoredStimuli)(turn.db, turn.session)
+    stored = StoredStimuli(turn.db, turn.session)
     return next_stimulus(turn.config, turn.session, turn.progress, stored)
 
 

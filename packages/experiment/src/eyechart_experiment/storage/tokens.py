@@ -88,7 +88,7 @@ def read_token(secret: bytes, token: str) -> Claim | None:
 
 
 def status_token(secret: bytes) -> str:
-    """Return the password of the status page and of the metrics, 32 hexadecimal digits."""
+    """Return the password of the status page, 32 hexadecimal digits."""
     return _mac(secret, "status", b"").hex()[:32]
 
 
