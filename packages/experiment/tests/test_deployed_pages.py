@@ -1,4 +1,4 @@
-"""Full sessions in a browser as a lab serves them: nginx with TLS, two processes, PostgreSQL."""
+"""Full sessions in a browser as a lab serves them: with TLS and PostgreSQL."""
 
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -80,8 +80,8 @@ def lab(request, tmp_path_factory):
     sizes = Sizes(main=60, stimuli=1, practice=24, qualification=24, catch=24)
     with postgresql() as url:
         folder = make_study(room / "study", sizes=sizes, url=url, **config)
-        with connect_study(folder) as study, deployed(folder, room) as (_, where, _):
-            yield Place(study, where.replace("127.0.0.1", DOMAIN))
+        with connect_study(folder) as study, deployed(folder, room) as where:
+            yield Place(study, where)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def serving(folder, pace=1.0, mode="usual"):
 
 
 def ask(server, images, seconds, **more):
-    return Load(f"http://127.0.0.1:{server.port}", "load", str(images.key), seconds, **more)
+    return Load(server.address, "load", str(images.key), seconds, **more)
 
 
 def check(folder, result):

@@ -81,7 +81,7 @@ class Person:
 
     def __init__(self, crowd: Crowd, number: int) -> None:
         self.crowd = crowd
-        self.lines = Lines(crowd.load.base, PATIENCE_S, crowd.load.authority)
+        self.lines = Lines(crowd.load.base, PATIENCE_S)
         self.guesses = _is_one_in(crowd.load.guessers, number)
         self.leaves = _is_one_in(crowd.load.leavers, number + 1)
         self.headers: dict[str, str] = {}

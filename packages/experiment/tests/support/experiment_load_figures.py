@@ -16,8 +16,7 @@ class Load:
     response, number of the image]. `others`: further responses for those who guess. `guessers`: one
     in so many passes the qualification and guesses from then on, 0 for nobody; `leavers`: one in
     so many closes the page in the middle. `patience_s`: how long a study must be full before all
-    go home. `authority`: the certificate that a server with TLS has. `stop`: a file; all
-    go home as soon as it is there.
+    go home. `stop`: a file; all go home as soon as it is there.
     """
 
     base: str
@@ -31,7 +30,6 @@ class Load:
     guessers: int = 0
     leavers: int = 0
     patience_s: float = 0.0
-    authority: str = ""
     stop: str = ""
 
 

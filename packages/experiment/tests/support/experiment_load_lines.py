@@ -5,7 +5,6 @@ A general client takes a quarter of a core for 64 participants, which the server
 
 import asyncio
 import json
-import ssl
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,9 +27,8 @@ class Reply:
 class Lines:
     """The lines of one participant to a server: as many as there are requests at a time."""
 
-    def __init__(self, base: str, patience_s: float, authority: str = "") -> None:
+    def __init__(self, base: str, patience_s: float) -> None:
         parts = urlsplit(base)
-        self._tls = ssl.create_default_context(cafile=authority) if authority else None
         assert parts.hostname == "127.0.0.1" and parts.port is not None
         self._host, self._port, self._patience = parts.hostname, parts.port, patience_s
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
@@ -60,7 +58,7 @@ class Lines:
             if not reader.at_eof() and not writer.is_closing():
                 return reader, writer
             writer.close()
-        return await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+        return await asyncio.open_connection(self._host, self._port)
 
     def close(self) -> None:
         """Hang up."""

@@ -139,6 +139,11 @@ class Server:
         self.port = 0
         self._one: subprocess.Popen[bytes] | None = None
 
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
     def start(self, mode: str = "usual") -> None:
         """Start it and wait until it has its port; one that runs is killed first."""
         self.kill()

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -71,3 +72,17 @@ def postgresql() -> Iterator[str]:
     finally:
         run(str(programs / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def psql(url: str, *words: Any) -> str:
+    """Return what psql prints for a database of a test's own cluster."""
+    from experiment_invariants import address
+
+    known = address(url)
+    done = subprocess.run(
+        ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", known["host"], "-U", known["user"],
+         "-d", known["dbname"], *words],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,41 +1,14 @@
-"""`eyechart experiment deploy`, `backup` and `restore`: run a study on your server."""
+"""`eyechart experiment backup` and `restore`: keep a study safe."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder as folder_path
 from eyechart.core.phrases import count_of, verb
 from eyechart_experiment.cli.serve import StudyPath
-from eyechart_experiment.deploy.deploy_settings import DeploySettings
-
-OutFolder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", parser=folder_path, help="Output folder; STUDY/deploy if omitted."
-    ),
-]
-
-
-@examples(
-    "eyechart experiment deploy study --domain lab.example.org",
-    "eyechart experiment deploy study --domain lab.example.org --out deploy",
-)
-@derived_options
-def deploy(study: StudyPath, settings: DeploySettings, out: OutFolder = None) -> None:
-    """Write systemd units, an nginx site, PostgreSQL set-up, backups and a go-live checklist."""
-    from eyechart_experiment.deploy.deploy_files import write_deployment
-    from eyechart_experiment.storage.experiment_folder import connect_study, open_study
-
-    target = out or study / "deploy"
-    with connect_study(open_study(study)) as opened:
-        written = write_deployment(opened, settings, target)
-    for path in written:
-        print(path)
-    print(f"Next: follow {target / 'GO-LIVE.md'}.")
 
 
 @examples(

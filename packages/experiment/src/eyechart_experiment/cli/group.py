@@ -1,7 +1,7 @@
 """`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
 from eyechart.cli.shared.help import CommandLine
-from eyechart_experiment.cli.deploy import backup, deploy, restore
+from eyechart_experiment.cli.deploy import backup, restore
 from eyechart_experiment.cli.export import export
 from eyechart_experiment.cli.new import new
 from eyechart_experiment.cli.payments import pay, payments, recruit, verify
@@ -14,7 +14,6 @@ app = CommandLine(help="Collect human responses in a browser experiment.")
 app.command("new")(new)
 app.command("preregister")(preregister)
 app.command("serve")(serve)
-app.command("deploy")(deploy)
 app.command("backup")(backup)
 app.command("restore")(restore)
 app.command("status")(status)
