@@ -1,44 +1,22 @@
 """Databases of other versions, of other programs, and none at all; what a server needs to begin."""
 
 import builtins
-import shutil
 import socket
 import sqlite3
 import stat
 from uuid import uuid4
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
-from sqlalchemy import func, inspect, make_url, select, text
+from sqlalchemy import func, make_url, select, text
 
 from experiment_postgres import postgresql
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
 from eyechart_experiment.server.serve import listen
-from eyechart_experiment.storage.database import MIGRATIONS, open_database
-from eyechart_experiment.storage.database_tables import Base, ResponseRow, SessionRow, TrialRow
+from eyechart_experiment.storage.database import open_database
+from eyechart_experiment.storage.database_tables import ResponseRow, SessionRow, TrialRow
 from eyechart_experiment.storage.experiment_folder import connect_study, open_study
 
-HEAD = max(path.name[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))
-NEXT, AFTER = (f"{int(HEAD) + step:04d}" for step in (1, 2))
-MORE = f'''
-"""A column more in a table that others point to, and one that is named anew."""
-
-import sqlalchemy as sa
-from alembic import op
-
-revision = "{NEXT}"
-down_revision = "{HEAD}"
-
-
-def upgrade() -> None:
-    with op.batch_alter_table("session") as batch:
-        batch.add_column(sa.Column("note", sa.String(8), nullable=False, server_default="none"))
-        batch.alter_column("tab", type_=sa.String(40), existing_type=sa.String(36))
-    with op.batch_alter_table("response") as batch:
-        batch.alter_column("choice", new_column_name="chosen", existing_type=sa.String(32))
-'''
 SMALL = Sizes(main=10, stimuli=1)
 
 
@@ -68,15 +46,6 @@ def url(request, tmp_path):
     return own.replace("/postgres?", f"/{name}?")
 
 
-@pytest.fixture
-def newer(tmp_path):
-    """Give a folder of migrations with one more than there is."""
-    folder = tmp_path / "migrations"
-    shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / f"{NEXT}_more.py").write_text(MORE)
-    return folder
-
-
 def with_responses(folder):
     """Let somebody give three responses; return their token and what they said."""
     with in_process(folder) as client:
@@ -104,87 +73,35 @@ def rejection(do, *given, **named):
     return sentence
 
 
-def test_migrations_make_the_tables_that_the_code_means(url):
-    database = open_database(url, create=True)
-    with database.engine.connect() as connection:
-        options = {"compare_type": True, "compare_server_default": True}
-        context = MigrationContext.configure(connection, opts=options)
-        assert compare_metadata(context, Base.metadata) == []
+def test_a_database_of_another_version_is_rejected_and_left_as_it_is(tmp_path, url):
+    folder = make_study(tmp_path / "study", sizes=SMALL, url=url)
+    with_responses(folder)
+    database = open_database(url)
+    with database.writing() as db:
+        db.execute(text("UPDATE schema_version SET version = 2"))
+    for create in (False, True):
+        sentence = rejection(open_database, url, create)
+        assert "has version 2, not 1: use the eyechart version that wrote it" in sentence
+    assert "has version 2, not 1" in rejection(connect_study, folder)
+    with database.reading() as db:
+        assert db.scalar(select(func.count(ResponseRow.trial_id))) == 3
+        assert db.scalar(select(func.count(SessionRow.id))) == 1
     database.close()
 
 
-def test_an_older_database_is_migrated_and_keeps_what_it_holds(tmp_path, url, newer):
-    folder = make_study(tmp_path / "study", sizes=SMALL, url=url)
-    with_responses(folder)
-    sessions = "SELECT id, participant_id, seed FROM session"
-    before = found(url, sessions)
-    database = open_database(url, migrations=newer)
-    with database.reading() as db:
-        assert db.execute(text("SELECT version_num FROM alembic_version")).all() == [(NEXT,)]
-        assert db.execute(text(sessions)).all() == before
-        assert db.execute(text("SELECT note FROM session")).all() == [("none",)]
-        chosen = db.execute(text("SELECT chosen FROM response ORDER BY trial_id")).all()
-        assert chosen == [("cat",), ("dog",), ("",)]
-    # and rows still may not point to nothing
+def test_rows_may_not_point_to_nothing(tmp_path, url):
+    with_responses(make_study(tmp_path / "study", sizes=SMALL, url=url))
+    database = open_database(url)
     with pytest.raises(Exception, match=r"(?i)foreign key"), database.writing() as db:
         db.execute(text("DELETE FROM session"))
     database.close()
-    # once it is migrated it is what it is: again nothing happens, and what is older rejects it
-    open_database(url, migrations=newer).close()
-    sentence = rejection(open_database, url)
-    assert NEXT in sentence and "newer" in sentence
-
-
-def test_before_a_file_is_migrated_a_copy_is_kept(tmp_path, newer):
-    folder = make_study(tmp_path / "study", sizes=SMALL)
-    with_responses(folder)
-    open_database(folder.database_url, migrations=newer).close()
-    copy = tmp_path / "study" / f"responses.sqlite.{HEAD}"
-    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    database = open_database(f"sqlite:///{copy}")
-    with database.reading() as db:
-        assert db.scalars(select(ResponseRow.choice).order_by(ResponseRow.trial_id)).all() == [
-            "cat", "dog", "",
-        ]  # fmt: skip
-        assert db.scalar(select(func.count(SessionRow.id))) == 1
-    database.close()
-    assert not list(copy.parent.glob(".*tmp"))
-
-
-def test_a_migration_that_fails_changes_nothing(tmp_path, url, newer):
-    folder = make_study(tmp_path / "study", sizes=SMALL, url=url)
-    visitor = with_responses(folder)
-    broken = newer / "versions" / f"{AFTER}_broken.py"
-    broken.write_text(
-        f'from alembic import op\nrevision = "{AFTER}"\ndown_revision = "{NEXT}"\n\n'
-        'def upgrade():\n    op.drop_table("response")\n    raise OSError("the disk is full")\n'
-    )
-    with pytest.raises(OSError, match="full"):
-        open_database(url, migrations=newer)
-    with in_process(folder) as client:
-        visitor.client = client
-        assert sum(visitor.state()["responded"].values()) == 3
-        with client.database.reading() as db:
-            assert db.scalar(select(func.count(ResponseRow.trial_id))) == 3
-
-
-def test_a_migration_that_loses_what_others_point_to_is_undone(tmp_path, newer):
-    folder = make_study(tmp_path / "study", sizes=SMALL)
-    with_responses(folder)
-    (newer / "versions" / f"{NEXT}_more.py").write_text(
-        f'from alembic import op\nrevision = "{NEXT}"\ndown_revision = "{HEAD}"\n\n'
-        'def upgrade():\n    op.execute("DELETE FROM session")\n'
-    )
-    with pytest.raises(RuntimeError, match="dangling foreign key"):
-        open_database(folder.database_url, migrations=newer)
-    assert found(folder.database_url, "SELECT count(*) FROM session") == [(1,)]
 
 
 def test_a_new_file_is_for_its_owner_alone(tmp_path):
     path = tmp_path / "responses.sqlite"
     database = open_database(f"sqlite:///{path}", create=True)
     with database.writing() as db:
-        db.execute(text("INSERT INTO installation (secret) VALUES ('x')"))
+        db.execute(text("INSERT INTO installation (secret, simulated) VALUES ('x', false)"))
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     database.close()
     assert path.name in modes and set(modes.values()) == {0o600}
@@ -201,11 +118,7 @@ def test_files_of_others_are_rejected_and_left_as_they_are(tmp_path, create):
 
     foreign = made("foreign", "CREATE TABLE birds (name)", "INSERT INTO birds VALUES ('wren')")
     alike = made("alike", "CREATE TABLE study (id)", "CREATE TABLE birds (name)")
-    version = "CREATE TABLE alembic_version (version_num)"
-    other = made("other", version, "INSERT INTO alembic_version VALUES ('ab12')")
-    two = made("two", version, "INSERT INTO alembic_version VALUES ('a'), ('b')")
-    odd = made("odd", "CREATE TABLE alembic_version (something)")
-    for url in (foreign, alike, other, two, odd):
+    for url in (foreign, alike):
         assert "another program" in rejection(open_database, url, create)
     with sqlite3.connect(tmp_path / "foreign") as one:
         assert one.execute("SELECT name FROM sqlite_master").fetchall() == [("birds",)]
@@ -349,20 +262,3 @@ def test_text_that_postgresql_cannot_store_never_gets_there(tmp_path, url):
         with client.database.reading() as db:
             stored = db.execute(select(ResponseRow.stamps, ResponseRow.rt_ms).join(TrialRow)).one()
         assert stored.stamps == stamps and stored.rt_ms == 2.2250738585072014e-308
-
-
-def test_the_tables_of_a_migrated_and_a_new_database_are_the_same(tmp_path, newer):
-    old = make_study(tmp_path / "study", sizes=SMALL).database_url
-    new = f"sqlite:///{tmp_path / 'new.sqlite'}"
-    found = []
-    for url in (old, new):
-        database = open_database(url, create=True, migrations=newer)
-        with database.engine.connect() as connection:
-            found.append(
-                {
-                    name: [str(column) for column in inspect(connection).get_columns(name)]
-                    for name in inspect(connection).get_table_names()
-                }
-            )
-        database.close()
-    assert found[0] == found[1]

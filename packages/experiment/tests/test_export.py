@@ -37,9 +37,7 @@ FLAGGED = Robot(right_with(attentive), flags=[("timing", 0.08)])
 SPAMMER = Robot(always("dog"))
 SHAPE = {
     "qualification": 4, "catch": 4, "trials": 24, "practice": 2, "k": 5, "stimulus_ms": 200,
-    "rules": 1,
 }  # fmt: skip
-"""Of version 1, as there are many; what version 2 adds is in test_tried_from_outside.py."""
 BUTTONS = ("same", "different")
 
 
@@ -49,7 +47,7 @@ def made(tmp_path_factory):
     path = tmp_path_factory.mktemp("made") / "small"
     folder = make_study(path, **SHAPE)
     fill(folder, [GOOD] * 10 + [FLAGGED] + [SPAMMER] * 2)
-    fill(folder, [GOOD], counts={"main": 5, "catch": 1}, state="active", names="Q", seed=5)
+    fill(folder, [GOOD], counts={"main": 12, "catch": 4}, state="active", names="Q", seed=5)
     return path
 
 
@@ -302,7 +300,6 @@ def test_the_study_itself_and_another_studys_export_are_no_place_for_it(study, r
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--rules", 7], "quality rules (1, 2), got 7"),
         (["--out", "none/there"], "No such folder"),
         (["--out", ""], "not an empty string"),
     ],

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import fisher_exact
 
 from experiment_studies import Sizes, make_study
+from eyechart_experiment.quality.comparisons import p_fewer
 from eyechart_experiment.quality.judging import judge
-from eyechart_experiment.quality.rules_v2 import p_fewer
 from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import CHEATERS, Robot, kinds_of
 from eyechart_experiment.study_config import StudyConfig, choices_of
@@ -35,7 +35,7 @@ def changed(record, number, **stamps):
 
 
 def reasons(record, config=CONFIG):
-    return judge(record, config).odd
+    return judge(record, config).invalid_reasons
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart_experiment.export.study_export import export
 from eyechart_experiment.server import routes
 
-NO_TESTS = {"practice": 0, "qualification": 0, "catch": 0, "trials": 4, "rules": 1}
+NO_TESTS = {"practice": 0, "qualification": 0, "catch": 0, "trials": 4}
 
 
 @pytest.fixture
@@ -32,8 +32,7 @@ def take_part(client):
     """Take part to the end; return the participant code."""
     visitor = Visitor(client).begin()
     while (step := visitor.next())["next"] == "trial":
-        stamps = {"fixation": 0.0, "stimulus": 0.0, "blank": 50.0}
-        assert visitor.response(step["trial"]["id"], stamps=stamps).status_code == 200
+        assert visitor.response(step["trial"]["id"]).status_code == 200
     return visitor.finish().json()["participant"]
 
 
@@ -65,11 +64,8 @@ def test_sessions_of_the_lab_do_not_count_as_data(folder, run):
     done = export(folder)
     assert (done.counted, done.n_participants, done.excluded) == (4, 1, 2)
     assert {(own, "pilot"), (first, "pilot")} == excluded(folder)
-    # Under another version of the rules as well.
     assert (participant, "pilot") not in excluded(folder)
-    other = export(folder, folder.path.parent / "other", version=2)
-    flow = {step.rule: step.count for step in other.flow}
-    assert flow["pilot"] == 2
+    assert {step.rule: step.count for step in done.flow}["pilot"] == 2
 
 
 def test_a_code_that_no_session_has_is_rejected_and_nothing_is_marked(folder, run):
@@ -83,9 +79,9 @@ def test_a_code_that_no_session_has_is_rejected_and_nothing_is_marked(folder, ru
 
 
 def test_the_number_of_excluded_sessions_is_that_of_the_flow(tmp_path, run):
-    # Version 2 excludes sessions without catch trials, which those in progress still lack.
+    # The rules exclude sessions without catch trials, which those in progress still lack.
     folder = make_study(tmp_path / "study", sizes=Sizes(main=30, stimuli=1), practice=0,
-                        qualification=0, trials=8, catch=4, k=9, rules=2)  # fmt: skip
+                        qualification=0, trials=8, catch=4, k=9)  # fmt: skip
     with in_process(folder) as client:
         for _ in range(3):
             visitor = Visitor(client).begin()

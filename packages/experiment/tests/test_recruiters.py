@@ -5,7 +5,6 @@ import subprocess
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -19,7 +18,7 @@ from eyechart_experiment.recruiters.recruiter import (
     Preview,
     Recruiter,
 )
-from eyechart_experiment.storage.tokens import read_token
+from eyechart_experiment.storage.tokens import make_token, read_token
 from eyechart_experiment.study_config import config_from, config_text, read_config
 from places import EXPERIMENT, PACKAGE
 
@@ -180,27 +179,22 @@ def test_what_the_pages_know_of_the_server_is_current():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-VERSION1 = Path(__file__).parent / "version1"
-OLD_STUDY = {
-    "name": "old", "title": "Alt ä", "pass_share": 1, "lease_minutes": 20, "prolific_code": "C1",
-    "prolific_failed": "", "rules": 1,
-}  # fmt: skip
-
-
-def test_a_study_of_the_first_version_keeps_its_digest(tmp_path):
-    # a study's file has every setting, so also the text that participants agreed to
-    consent = read_config(VERSION1 / "seen" / "study.yaml").consent
-    config = config_from(OLD_STUDY | {"consent": consent}, "a file")
-    # as version 1 computed it; numbers stay integers where they were
-    assert config.digest == "f0f314915b7fba23"
+def test_a_study_s_file_keeps_numbers_as_they_were_and_so_the_digest(tmp_path):
+    settings = {
+        "name": "old", "title": "Alt ä", "pass_share": 1, "lease_minutes": 20,
+        "prolific_code": "C1", "prolific_failed": "",
+    }  # fmt: skip
+    config = config_from(settings, "a file")
     file = tmp_path / "study.yaml"
     file.write_text(config_text(config), encoding="utf-8")
     assert read_config(file) == config and read_config(file).digest == config.digest
+    assert config.digest != config_from(settings | {"pass_share": 0.5}, "a file").digest
 
 
-def test_a_token_of_the_first_version_stays_valid():
-    token = "7.1893456000.9952e3531af90872.0uIuFpUvKyiq2ZjdY-ZU05nq8_2tEYaIzF3dhp-Ia5w"
+def test_a_token_is_valid_with_its_secret_alone():
+    token = make_token(b"k" * 32, 7, datetime(2030, 1, 1, tzinfo=UTC))
     claim = read_token(b"k" * 32, token)
     assert (claim.session_id, claim.expires_at) == (7, datetime(2030, 1, 1, tzinfo=UTC))
     assert read_token(b"j" * 32, token) is None
-    assert read_token(b"k" * 32, token.replace("7.", "8.", 1)) is None
+    first = "0" if token[0] != "0" else "1"
+    assert read_token(b"k" * 32, first + token[1:]) is None

@@ -301,8 +301,8 @@ def test_made_up_tokens_are_rejected(client, folder, visitor):
     forged = [
         make_token(bytes(32), own, later),
         make_token(folder.secret, own, later),  # signed here, but not the one that was given
-        f"x{int(head[1:], 16) ^ 1:016x}.{rest}.{signature}",
-        f"{own + 1}.{rest}.{signature}",  # as version 1 wrote ids
+        f"{int(head, 16) ^ 1:016x}.{rest}.{signature}",
+        f"{own + 1}.{rest}.{signature}",  # an id that is not blinded
         f"{body}.", f".{signature}", signature, body, visitor.token[:-1], visitor.token + "=",
         f"{body}.{empty}", visitor.token * 2, "." * 400, "9" * 9000, "null", "é" * 20,
         "' OR 1=1 --",

@@ -13,6 +13,7 @@ from experiment_postgres import postgresql
 from experiment_studies import SIDE, Sizes, Visitor, in_process, make_study
 from eyechart_experiment.quality import judging
 from eyechart_experiment.quality.judging import apply_rules
+from eyechart_experiment.server.session_progress import SessionProgress, has_evaded
 from eyechart_experiment.storage.database import THREADS
 from eyechart_experiment.storage.database_tables import (
     ExclusionRow,
@@ -27,6 +28,7 @@ from eyechart_experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart_experiment.storage.withdrawal import forget_identities, withdraw
+from eyechart_experiment.study_config import StudyConfig
 
 
 # what only PostgreSQL can get wrong is in test_experiment_races.py and test_experiment_load.py
@@ -474,16 +476,18 @@ def test_sources_that_were_shown_are_counted_once_for_each_trial(client):
     assert exposed == shown == 16
 
 
-def test_reloading_until_the_qualification_has_run_out_does_not_pass_it(tmp_path, urls):
-    # version 1, since version 2 shows the same stimulus again until there is a response
-    with in_process(make_study(tmp_path / "s", url=urls(), rules=1)) as client:
-        visitor = Visitor(client).begin()
-        go_on(visitor, until="qualification")
-        while (step := visitor.next())["next"] == "trial":
-            assert step["trial"]["phase"] == "qualification"
-            visitor.claim()
-        assert step["next"] == "failed"
-        assert visitor.state()["state"] == "failed"
+def test_whoever_dropped_qualification_trials_until_too_few_are_left_fails():
+    config = StudyConfig(name="a", title="A", qualification=8)
+
+    def progress(n_responded, n_correct, n_dropped):
+        counts = ({"qualification": n} for n in (n_responded, n_correct, n_dropped))
+        responded, correct, dropped = counts
+        return SessionProgress(responded, {}, correct, dropped)
+
+    assert has_evaded(config, progress(3, 3, 5)) and has_evaded(config, progress(4, 2, 1))
+    assert not has_evaded(config, progress(4, 3, 4))
+    # Who saw the images in another study gets no qualification trials, and dropped none.
+    assert not has_evaded(config, progress(0, 0, 0))
 
 
 def test_nobody_skips_a_part_because_others_are_at_the_same_stimuli(tmp_path, urls):

@@ -10,8 +10,7 @@ from commands import assert_rejected
 from experiment_invariants import rows
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
-from eyechart_experiment.storage.experiment_folder import connect_study
-from eyechart_experiment.storage.withdrawal import find_participant, withdraw
+from eyechart_experiment.storage.withdrawal import withdraw
 
 SHORT = {"practice": 0, "qualification": 0, "catch": 0, "trials": 1, "min_trials": 1, "k": 500}
 ONE = Sizes(main=1, stimuli=1, practice=0, qualification=0, catch=0)
@@ -121,15 +120,3 @@ def test_a_withdrawal_that_was_interrupted_is_completed_when_the_server_starts(f
     with study:
         assert data_by_participant(folder) == {}
     assert stays != participant
-
-
-def test_sessions_of_an_earlier_version_keep_the_codes_that_they_were_shown(folder):
-    with in_process(folder) as client:
-        participant, _ = take_part(client)
-    with closing(sqlite3.connect(folder.path / "responses.sqlite")) as db, db:
-        db.execute("UPDATE session SET code = NULL")
-    from eyechart_experiment.storage.tokens import former_completion_code
-
-    shown = former_completion_code(folder.secret, 1, "finished")
-    with connect_study(folder) as study:
-        assert find_participant(study, shown).code == participant

@@ -19,19 +19,7 @@ from eyechart_experiment.recruiters import recruiter_settings
 KINDS = ("categorise", "same-different")
 SURVEYS = ("none", "eyesight")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-FORMER_WORDS = {
-    "picture": "image",
-    "answers": "responses",
-    "say what is on them": "say what they show",
-    "With the code that you see at the end,": (
-        "With your participant code, which you see on the next pages,"
-    ),
-}
-"""Words in the default texts of version 1, mapped to the words that replaced them."""
-
 STUDY, TRIALS = "Study", "Trials"
-LATER = ("language", "institution", "approval", "survey", "min_trials")
-"""Settings that were added after version 1: stored only if set, so that digests stay the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +133,6 @@ class StudyConfig:
             help=f"Question after the consent: {one_of(SURVEYS)}.", group=STUDY, is_advanced=True
         ),
     ] = SURVEYS[0]
-    rules: Annotated[
-        int,
-        Option(help="Version of the quality rules and of the protocol.", group=STUDY, minimum=1),
-    ] = 2
     min_trials: Annotated[
         int,
         Option(
@@ -187,33 +171,14 @@ class StudyConfig:
         return {name: self.site_settings.get(name, "") for name in recruiter_settings()}
 
     def plain(self) -> dict[str, str | int | float]:
-        """Return all settings by name, as stored in files and in the database.
-
-        Settings in `LATER` are left out if they have their default.
-        """
-        by_name = {
-            name: getattr(self, name)
-            for name, setting in fields_of(StudyConfig).items()
-            if name not in LATER or getattr(self, name) != setting.default
-        }
+        """Return all settings by name, as stored in files and in the database."""
+        by_name = {name: getattr(self, name) for name in fields_of(StudyConfig)}
         return {**by_name, **self.site_settings}
-
-    @property
-    def is_protocol_2(self) -> bool:
-        """Whether the protocol of version 2 applies.
-
-        It returns dropped stimuli to the same participant, spreads catch trials evenly, and admits
-        participants only if enough trials are left for them. Studies that were begun with version
-        1 keep its protocol to their end.
-        """
-        return self.rules >= 2
 
     @property
     def min_main(self) -> int:
         """Number of main trials that must be left for a participant to be admitted."""
-        if self.min_trials or not self.is_protocol_2:
-            return max(self.min_trials, 1)
-        return (self.trials + 1) // 2
+        return self.min_trials or (self.trials + 1) // 2
 
     @property
     def digest(self) -> str:
@@ -275,14 +240,6 @@ def config_text(config: StudyConfig) -> str:
     import yaml
 
     return yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True, width=90)
-
-
-def current_words(text: str) -> str:
-    """Return a default text of version 1 on one line, with its former words replaced."""
-    line = " ".join(text.split())
-    for former, word in FORMER_WORDS.items():
-        line = line.replace(former, word)
-    return line
 
 
 GRID = (

@@ -180,7 +180,7 @@ def _session(
     db.flush()
     session = SessionRow(
         study_id=study_id, participant_id=person.id, state=state, token_hash=uuid4().hex,
-        expires_at=now, seed=0, screen=robot.screen, hz=60.0, created_at=now,
+        expires_at=now, seed=0, code=uuid4().hex[:16], screen=robot.screen, hz=60.0, created_at=now,
         finished_at=None if state == "active" else now + timedelta(minutes=minutes),
     )  # fmt: skip
     db.add(session)

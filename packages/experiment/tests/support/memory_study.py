@@ -161,13 +161,13 @@ class MemoryStudy:
                 self._count(self.stimuli[response.stimulus], -1)
         return record
 
-    def judged(self, version: int | None = None) -> list[JudgedSession]:
-        """Return the sessions with their verdicts, by default under the study's own rules."""
-        return judge_all(self.records, self.config, version)
+    def judged(self) -> list[JudgedSession]:
+        """Return the sessions with their verdicts."""
+        return judge_all(self.records, self.config)
 
-    def human_responses(self, version: int | None = None) -> HumanResponses:
+    def human_responses(self) -> HumanResponses:
         """Return what an export would contain."""
-        judged = self.judged(version)
+        judged = self.judged()
         return human_records(counted(judged), self.config, dropped=dropped_responses(judged))
 
     def _show(

@@ -24,10 +24,6 @@ def export(
             metavar="FOLDER", parser=folder_path, help="Output folder; STUDY/export if omitted."
         ),
     ] = None,
-    rules: Annotated[
-        int | None,
-        typer.Option(help="Version of the quality rules; the version set in the study if omitted."),
-    ] = None,
     include_excluded: Annotated[
         bool, typer.Option("--include-excluded", help="Keep responses of excluded sessions.")
     ] = False,
@@ -37,7 +33,7 @@ def export(
     from eyechart_experiment.storage.experiment_folder import open_study
 
     folder = open_study(study)
-    done = write(folder, out, rules, include_excluded)
+    done = write(folder, out, include_excluded)
     print(
         f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses are included, from"
         f" {count_of(done.n_participants, 'participant')}."

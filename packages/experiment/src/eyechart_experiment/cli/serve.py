@@ -133,7 +133,7 @@ def pilot(
     ] = False,
 ) -> None:
     """Mark sessions as a pilot: they do not count as data, and others get their trials."""
-    from eyechart_experiment.quality.pilot import mark_pilot
+    from eyechart_experiment.quality.judging import mark_pilot
     from eyechart_experiment.storage.experiment_folder import connect_study, open_study
 
     if every == bool(codes):

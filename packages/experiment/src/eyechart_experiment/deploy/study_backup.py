@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 from sqlalchemy import URL, Connection, create_engine, make_url, text
@@ -69,6 +70,9 @@ DUMP = "responses.pgdump"
 
 class BackupContents(Record):
     """What a backup contains; written last, so that a backup with this file is complete."""
+
+    version: Literal[1]
+    """Version of the format."""
 
     study: str
     """Folder of the study, where `experiment restore` puts it unless told otherwise."""
@@ -167,6 +171,7 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     for digest in stimuli:
         _add_stimulus(folder, digest, image_path(out, digest), previous)
     contents = BackupContents(
+        version=1,
         study=str(folder.path.resolve()),
         database=database.name,
         files={path.name: file_digest(path) for path in sorted(out.iterdir()) if path.is_file()},

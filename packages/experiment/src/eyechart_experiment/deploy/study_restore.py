@@ -90,7 +90,8 @@ def read_backup(path: Path) -> StudyBackup:
         contents = BackupContents.model_validate_json(text)
     except (OSError, ValueError):
         raise UsageError(
-            f"{path} is not a backup: pass a folder that eyechart experiment backup has written."
+            f"{path} is not a backup of this version: pass a folder that eyechart experiment backup"
+            " has written."
         ) from None
     for name, digest in contents.files.items():
         file = path / name

@@ -19,8 +19,9 @@ from eyechart.humans.human_responses import (
     HumanResponses,
     make_responses,
 )
+from eyechart_experiment.quality.comparisons import selection
 from eyechart_experiment.quality.judging import JudgedSession
-from eyechart_experiment.quality.rules_v2 import selection
+from eyechart_experiment.quality.rules import RULES_VERSION
 from eyechart_experiment.storage.safe_cells import Cell, safe
 from eyechart_experiment.storage.session_records import MAIN, ShownImage, TrialResponse
 from eyechart_experiment.study_config import StudyConfig
@@ -89,7 +90,7 @@ def counted(
         for session in judged
         if session.verdict.counts or include_excluded
         for response in session.record.of("main")
-        if response.number not in session.verdict.odd
+        if response.number not in session.verdict.invalid_reasons
     ]
 
 
@@ -195,7 +196,7 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
                 response.correct,
                 response.rt_ms,
                 " ".join(response.flags),
-                " ".join(verdict.odd.get(response.number, ())),
+                " ".join(verdict.invalid_reasons.get(response.number, ())),
                 " ".join(rule for rule, _ in verdict.broken),
                 _moment(response.served_at),
                 _moment(response.received_at),
@@ -251,7 +252,7 @@ def dropped_rows(judged: Sequence[JudgedSession]) -> Rows:
             )
 
 
-def session_rows(judged: Sequence[JudgedSession], version: int) -> Rows:
+def session_rows(judged: Sequence[JudgedSession]) -> Rows:
     """Yield one row per session: its state, whether it counts, and what the rules looked at."""
     for session in judged:
         record, catch = session.record, session.record.of("catch")
@@ -262,7 +263,7 @@ def session_rows(judged: Sequence[JudgedSession], version: int) -> Rows:
             record.state,
             session.verdict.counts,
             " ".join(rule for rule, _ in session.verdict.broken),
-            version,
+            RULES_VERSION,
             len(record.of("qualification")),
             len(record.of("main")),
             len(catch),
@@ -304,7 +305,7 @@ def exclusion_rows(judged: Sequence[JudgedSession]) -> Rows:
     """Yield one row for every rule that a session violates."""
     for session in judged:
         for rule, detail in session.verdict.broken:
-            yield session.record.subject, rule, session.verdict.version, detail
+            yield session.record.subject, rule, RULES_VERSION, detail
 
 
 def pair_of(response: TrialResponse) -> tuple[str, str]:

@@ -67,7 +67,7 @@ def _end(session: JudgedSession, config: StudyConfig, now: datetime) -> tuple[st
         return PRESENT, ""
     if not verdict.counts:
         return EXCLUDED, verdict.broken[0][0]
-    has_any = any(response.number not in verdict.odd for response in record.of("main"))
+    has_any = any(response.number not in verdict.invalid_reasons for response in record.of("main"))
     return (COUNTED if has_any else EMPTY), ""
 
 

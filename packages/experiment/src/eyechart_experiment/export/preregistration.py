@@ -18,7 +18,7 @@ from eyechart.stats.curve_settings import BINS, N_BOOTSTRAP
 from eyechart.stats.estimator_registry import DEFAULT_ESTIMATOR
 from eyechart.stats.intervals import CONFIDENCE
 from eyechart_experiment.design.study_build import RECORD, BuildRecord, StudyOrigin, read_record
-from eyechart_experiment.quality.judging import find_rules
+from eyechart_experiment.quality.rules import rules_text
 from eyechart_experiment.storage.database_tables import (
     ResponseRow,
     SessionRow,
@@ -123,8 +123,8 @@ def plan_document(study: OpenStudy, n_responses: int, hypotheses: str | None = N
         if plan.is_file()
         else "No plan is stored.",
         "## Exclusion",
-        f"Quality rules of version {config.rules}, written before the data:",
-        f"```\n{find_rules(config.rules).text.strip()}\n```",
+        "Quality rules, written before the data:",
+        f"```\n{rules_text().strip()}\n```",
         "## Analysis",
         _analysis(config, origin),
         "## Seeds",
@@ -160,7 +160,7 @@ def _settings(config: StudyConfig) -> str:
 def _analysis(config: StudyConfig, origin: StudyOrigin | None) -> str:
     name = config.name
     images = "IMAGES" if origin is None else shlex.quote(origin.images)
-    commands = [f"eyechart experiment export {name} --rules {config.rules}"]
+    commands = [f"eyechart experiment export {name}"]
     if config.kind == "same-different":
         commands.append(f"eyechart humans similar {name}")
         how = (

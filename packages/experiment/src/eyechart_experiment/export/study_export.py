@@ -42,12 +42,11 @@ from eyechart_experiment.export.participant_flow import (
 from eyechart_experiment.export.preregistration import read_hash
 from eyechart_experiment.quality.judging import (
     JudgedSession,
-    RuleSet,
-    find_rules,
     judge_all,
     stored_config,
     write_exclusions,
 )
+from eyechart_experiment.quality.rules import rules_text
 from eyechart_experiment.storage.database_tables import ROBOT, StudyRow
 from eyechart_experiment.storage.experiment_folder import StudyFolder, connect_study
 from eyechart_experiment.storage.session_records import read_sessions
@@ -99,7 +98,6 @@ class ExportContent:
     judged: Sequence[JudgedSession]
     kept: Sequence[CountedResponse]
     reused: Sequence[CountedResponse]
-    rules: RuleSet
     note: str
     flow: tuple[FlowStep, ...]
     simulated: bool
@@ -108,20 +106,17 @@ class ExportContent:
 def export(
     folder: StudyFolder,
     out: Path | None = None,
-    version: int | None = None,
     include_excluded: bool = False,
 ) -> Exported:
     """Write a study's responses into a folder, by default inside the study's folder.
 
-    An earlier export is replaced; a folder with other files is rejected. `version` is the version
-    of the quality rules, by default the one set in the study.
+    An earlier export is replaced; a folder with other files is rejected.
     """
     config = folder.config
-    rules = find_rules(config.rules if version is None else version)
     target = folder.path / "export" if out is None else out
     check_target(target, config)
     preregistration = read_hash(folder)
-    judged, elsewhere, visits = _judged(folder, rules.version)
+    judged, elsewhere, visits = _judged(folder)
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
     kept = counted(judged, include_excluded)
@@ -131,7 +126,6 @@ def export(
         judged,
         kept,
         clean_of_others(kept, elsewhere),
-        rules,
         (note if include_excluded else "")
         + (f"Pre-registration: SHA-256 {preregistration}\n" if preregistration else ""),
         participant_flow(judged, config, visits, datetime.now(UTC)),
@@ -180,7 +174,7 @@ def check_target(out: Path, config: StudyConfig) -> None:
 
 
 def _judged(
-    folder: StudyFolder, version: int
+    folder: StudyFolder,
 ) -> tuple[list[JudgedSession], list[JudgedSession], int | None]:
     """Return all judged sessions from one consistent snapshot of the database.
 
@@ -200,10 +194,8 @@ def _judged(
                 other_config = stored_config(other)
                 if other_config.kind == config.kind == "categorise":
                     elsewhere += judge_all(read_sessions(db, other.id), other_config)
-        judged = judge_all(records, config, version)
-        # Rules of another version are only tried out, so that their verdicts are not stored.
-        if version == config.rules:
-            write_exclusions(study, judged)
+        judged = judge_all(records, config)
+        write_exclusions(study, judged)
     return judged, elsewhere, visits
 
 
@@ -216,13 +208,13 @@ def _write(out: Path, content: ExportContent) -> None:
     robots = ROBOTS_NOTE if content.simulated else ""
     comment = f"# {robots}" if robots else ""
     _write_text(out / STUDY, f"{comment}{config_text(public)}")
-    _write_text(out / RULES, f"{robots}{content.rules.text}{content.note}")
+    _write_text(out / RULES, f"{robots}{rules_text()}{content.note}")
     _write_text(out / FLOW_TEXT, f"{robots}{flow_text(content.flow)}")
     flow = ((step.step, step.rule, step.count) for step in content.flow)
     # Each table is marked, because it may be passed on without the others.
     write = partial(write_csv, simulated=content.simulated)
     write(out / FLOW, FLOW_HEAD, flow)
-    write(out / SESSIONS, SESSIONS_HEAD, session_rows(judged, content.rules.version))
+    write(out / SESSIONS, SESSIONS_HEAD, session_rows(judged))
     write(out / DROPPED, dropped_head(config), dropped_rows(judged))
     write(out / TRIALS, trials_head(config), trial_rows(judged))
     write(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))

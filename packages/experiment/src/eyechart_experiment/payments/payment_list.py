@@ -168,10 +168,7 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
         }
         excluded: dict[int, tuple[str, ...]] = {}
         for session_id, rule in db.execute(
-            select(ExclusionRow.session_id, ExclusionRow.rule)
-            # Another version of the rules may have judged the same session otherwise.
-            .where(ExclusionRow.version == config.rules)
-            .order_by(ExclusionRow.id)
+            select(ExclusionRow.session_id, ExclusionRow.rule).order_by(ExclusionRow.id)
         ):
             excluded[session_id] = (*excluded.get(session_id, ()), rule)
         ids = {row.session_id: row.ids for row in db.scalars(select(IdentityRow))}

@@ -1,1 +1,1 @@
-"""Versioned quality rules, which decide whose responses count; nothing is deleted."""
+"""Quality rules, which decide whose responses count; nothing is deleted."""

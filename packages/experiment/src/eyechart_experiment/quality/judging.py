@@ -1,23 +1,24 @@
-"""Apply one version of the quality rules to a study's sessions.
+"""Apply the quality rules to a study's sessions.
 
 Rules flag sessions and never delete anything. They are applied when a session ends, and again when
-the study is exported.
+the study is exported. Sessions of a pilot are excluded by hand.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import and_, delete, exists, func, select
+from sqlalchemy import delete, exists, func, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
-from eyechart_experiment.quality import rules_v1, rules_v2
-from eyechart_experiment.quality.rules_v1 import QualityRule
+from eyechart_experiment.quality.rules import MIN_MAIN_SHARE, PROVISIONAL, RULES
+from eyechart_experiment.quality.trial_validity import invalid_reasons
 from eyechart_experiment.storage.database_tables import (
     ACTIVE,
     RESPONDED,
     ExclusionRow,
+    ParticipantRow,
     SessionRow,
     StudyRow,
     TrialRow,
@@ -27,40 +28,20 @@ from eyechart_experiment.storage.session_records import SessionRecord, read_sess
 from eyechart_experiment.storage.stimulus_counts import give_back
 from eyechart_experiment.study_config import StudyConfig, config_from
 
-
-@dataclass(frozen=True)
-class RuleSet:
-    """All rules of one version.
-
-    `odd`: returns the reasons why single trials do not count, by the number of the trial.
-    `provisional`: names of rules that a session can satisfy again if it is resumed.
-    """
-
-    version: int
-    rules: tuple[QualityRule, ...]
-    trials: str
-    odd: Callable[[SessionRecord, StudyConfig], dict[int, tuple[str, ...]]]
-    provisional: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The rules in words."""
-        lines = [f"{rule.name}: {rule.text}" for rule in self.rules]
-        head = f"Quality rules, version {self.version}. A session does not count if:"
-        return "\n".join([head, "", *lines, "", self.trials, ""])
+PILOT = "pilot"
+"""Rule that excludes a pilot session, in `exclusions.csv` and in the flow of participants."""
 
 
 @dataclass(frozen=True)
 class SessionVerdict:
-    """The result of applying a version's rules to one session.
+    """The result of applying the rules to one session.
 
-    `broken` has (rule, detail) for each violation. `odd` maps the number of each trial that does
-    not count to the reasons.
+    `broken` has (rule, detail) for each violation. `invalid_reasons` maps the number of each trial
+    that does not count to the reasons.
     """
 
-    version: int
     broken: tuple[tuple[str, str], ...]
-    odd: dict[int, tuple[str, ...]]
+    invalid_reasons: dict[int, tuple[str, ...]]
 
     @property
     def counts(self) -> bool:
@@ -78,60 +59,27 @@ class JudgedSession:
     @property
     def has_new_reasons(self) -> bool:
         """Whether the session violates rules that are not yet stored in the database."""
-        known = dict(self.record.excluded.get(self.verdict.version, ()))
+        known = dict(self.record.excluded)
         return bool(dict(self.verdict.broken).keys() - known.keys())
 
 
-def _odd_v1(record: SessionRecord, config: StudyConfig) -> dict[int, tuple[str, ...]]:
-    return {
-        response.number: reasons
-        for response in record.responses
-        if (reasons := rules_v1.odd(response, record.hz, config))
-    }
+def judge(record: SessionRecord, config: StudyConfig) -> SessionVerdict:
+    """Return the verdict on a session.
 
-
-BY_VERSION = {
-    1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, _odd_v1),
-    2: RuleSet(2, rules_v2.RULES, rules_v2.TRIALS, rules_v2.invalid_reasons, rules_v2.PROVISIONAL),
-}
-"""The version of a study is in its configuration and never changes."""
-
-
-def find_rules(version: int) -> RuleSet:
-    """Return the rules of a version.
-
-    Raises:
-        UsageError: If the version is unknown.
+    Exclusions stored in the database, including manual ones, count as well.
     """
-    if version not in BY_VERSION:
-        known = ", ".join(map(str, BY_VERSION))
-        raise UsageError(
-            f"rules must be a known version of the quality rules ({known}), got {version}."
-        )
-    return BY_VERSION[version]
-
-
-def judge(record: SessionRecord, config: StudyConfig, version: int | None = None) -> SessionVerdict:
-    """Return the verdict on a session, by default under the study's own version of the rules.
-
-    Exclusions stored in the database for that version, including manual ones, count as well.
-    """
-    rules = find_rules(config.rules if version is None else version)
-    stored = record.excluded.get(rules.version, ())
     # Provisional rules are tested again below, since the session may have been resumed.
-    broken = {rule: detail for rule, detail in stored if rule not in rules.provisional}
-    for rule in rules.rules:
+    broken = {rule: detail for rule, detail in record.excluded if rule not in PROVISIONAL}
+    for rule in RULES:
         detail = rule.test(record, config)
         if detail is not None:
             broken[rule.name] = detail
-    return SessionVerdict(rules.version, tuple(broken.items()), rules.odd(record, config))
+    return SessionVerdict(tuple(broken.items()), invalid_reasons(record, config))
 
 
-def judge_all(
-    records: Sequence[SessionRecord], config: StudyConfig, version: int | None = None
-) -> list[JudgedSession]:
+def judge_all(records: Sequence[SessionRecord], config: StudyConfig) -> list[JudgedSession]:
     """Return the sessions with their verdicts."""
-    return [JudgedSession(record, judge(record, config, version)) for record in records]
+    return [JudgedSession(record, judge(record, config)) for record in records]
 
 
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
@@ -140,14 +88,14 @@ def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
     Exclusions of an inactive session that no longer hold, because it was resumed, are deleted.
     """
     config = stored_config(db.get_one(StudyRow, session.study_id))
-    provisional = find_rules(config.rules).provisional
-    stored = and_(ExclusionRow.session_id == session.id, ExclusionRow.version == config.rules)
-    if db.execute(delete(ExclusionRow).where(stored, ExclusionRow.rule.in_(provisional))).rowcount:  # type: ignore[attr-defined]
+    outdated = delete(ExclusionRow).where(
+        ExclusionRow.session_id == session.id, ExclusionRow.rule.in_(PROVISIONAL)
+    )
+    if db.execute(outdated).rowcount:  # type: ignore[attr-defined]
         # Its responses were given to others for a while; they count again.
         give_back(db, session)
     (record,) = read_sessions(db, session.study_id, session.id)
-    verdict = judge(record, config)
-    return _rows(record, verdict, {rule for rule, _ in record.excluded.get(verdict.version, ())})
+    return _rows(record, judge(record, config), {rule for rule, _ in record.excluded})
 
 
 def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
@@ -157,8 +105,6 @@ def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
     may take.
     """
     config = stored_config(db.get_one(StudyRow, study_id))
-    if not config.is_protocol_2:
-        return False
     own = TrialRow.session_id == SessionRow.id
     n_main = (
         select(func.count())
@@ -171,11 +117,9 @@ def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
         SessionRow.state == ACTIVE,
         SessionRow.created_at < silent_since,
         ~exists().where(own, TrialRow.served_at > silent_since),
-        ~exists().where(
-            ExclusionRow.session_id == SessionRow.id, ExclusionRow.version == config.rules
-        ),
+        ~exists().where(ExclusionRow.session_id == SessionRow.id),
         n_main > 0,
-        n_main < rules_v2.MIN_MAIN_SHARE * config.trials,
+        n_main < MIN_MAIN_SHARE * config.trials,
     )
     sessions = db.scalars(left.with_for_update()).all()
     for session in sessions:
@@ -195,9 +139,9 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
     """Store the exclusions of sessions that have ended; return how many were not yet stored.
 
     An active session may still satisfy the rules, so nothing is stored until the participant has
-    been inactive for as long as a trial may take. Under the study's own version of the rules, the
-    responses of excluded sessions are requested again from other participants. The write lock
-    is taken only if rows are missing, because participants wait for it.
+    been inactive for as long as a trial may take. The responses of excluded sessions are requested
+    again from other participants. The write lock is taken only if rows are missing, because
+    participants wait for it.
     """
     now = datetime.now(UTC)
     new = [
@@ -211,19 +155,12 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
     with study.database.writing() as db:
         for record, verdict in ((session.record, session.verdict) for session in new):
             # Read again under the write lock: the server may have stored some of them meanwhile.
-            known = set(
-                db.scalars(
-                    select(ExclusionRow.rule).where(
-                        ExclusionRow.session_id == record.id,
-                        ExclusionRow.version == verdict.version,
-                    )
-                )
-            )
-            rows = _rows(record, verdict, known)
+            stored = select(ExclusionRow.rule).where(ExclusionRow.session_id == record.id)
+            rows = _rows(record, verdict, set(db.scalars(stored)))
             db.add_all(rows)
             added += len(rows)
             # Without new rows, the responses were given back when the known ones were stored.
-            if rows and verdict.version == study.config.rules:
+            if rows:
                 give_back(db, db.get_one(SessionRow, record.id))
     return added
 
@@ -250,10 +187,51 @@ def _rows(record: SessionRecord, verdict: SessionVerdict, known: set[str]) -> li
         ExclusionRow(
             session_id=record.id,
             rule=rule,
-            version=verdict.version,
             detail=detail,
             decided_at=datetime.now(UTC),
         )
         for rule, detail in verdict.broken
         if rule not in known
     ]
+
+
+def mark_pilot(study: OpenStudy, codes: Collection[str] | None) -> int:
+    """Exclude sessions from the data; their responses are requested from other participants.
+
+    Args:
+        study: The study.
+        codes: Participant codes or completion codes; None for all sessions so far.
+
+    Returns:
+        The number of sessions that were not marked before.
+
+    Raises:
+        UsageError: If no session of the study has one of the codes; nothing is marked then.
+    """
+    n_new = 0
+    with study.database.writing() as db:
+        rows = db.execute(
+            select(SessionRow, ParticipantRow.code)
+            .join(ParticipantRow)
+            .where(SessionRow.study_id == study.id)
+            .order_by(SessionRow.id)
+        ).all()
+        wanted = {code.strip().upper() for code in codes or ()}
+        by_code = {code: session for session, *known in rows for code in (session.code, *known)}
+        for code in sorted(wanted - by_code.keys()):
+            raise UsageError(f"No session has the code '{code}': nothing is marked.")
+        marked = set(db.scalars(select(ExclusionRow.session_id).where(ExclusionRow.rule == PILOT)))
+        for session, code in rows:
+            is_meant = codes is None or bool(wanted & {session.code, code})
+            if not is_meant or session.id in marked:
+                continue
+            row = ExclusionRow(
+                session_id=session.id,
+                rule=PILOT,
+                detail="marked by experiment pilot",
+                decided_at=datetime.now(UTC),
+            )
+            db.add(row)
+            give_back(db, session)
+            n_new += 1
+    return n_new

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, case, exists, func, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart_experiment.quality.judging import judge_session
-from eyechart_experiment.quality.rules_v2 import min_catch
+from eyechart_experiment.quality.rules import min_catch
 from eyechart_experiment.storage.database_tables import (
     ACTIVE,
     DROPPED,
@@ -138,15 +138,15 @@ def catch_positions(config: StudyConfig, seed: int) -> list[int]:
 
     They follow from the session's stored seed, so that they survive a restart.
     """
-    return _positions(planned(config)["main"], config.catch, config.is_protocol_2, seed)
+    return _positions(planned(config)["main"], config.catch, seed)
 
 
 # Needed for every main trial, although a session's positions never change.
 @lru_cache(maxsize=1024)
-def _positions(total: int, n_catch: int, is_even: bool, seed: int) -> list[int]:
+def _positions(total: int, n_catch: int, seed: int) -> list[int]:
+    if not n_catch:
+        return []
     random = Random(seed)
-    if not is_even or not n_catch:
-        return random.sample(range(total), n_catch)
     # One at a random position in each of equal sections, so that whoever has done a part of the
     # trials has done the same part of the catch trials.
     edges = [total * index // n_catch for index in range(n_catch + 1)]
@@ -156,7 +156,7 @@ def _positions(total: int, n_catch: int, is_even: bool, seed: int) -> list[int]:
 def needs_catch(config: StudyConfig, progress: SessionProgress) -> bool:
     """Return whether a session for which no main stimulus is left needs more catch trials."""
     so_far = progress.responded.get("catch", 0) + progress.live.get("catch", 0)
-    return config.is_protocol_2 and so_far < min_catch(config)
+    return so_far < min_catch(config)
 
 
 def is_active(session: SessionRow) -> bool:

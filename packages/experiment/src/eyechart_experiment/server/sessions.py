@@ -80,7 +80,6 @@ NOBODY = Owner()
 def count_visit(database: Database, study_id: int) -> None:
     """Count that the page of a study was opened; nothing else is stored before the consent."""
     with database.writing() as db:
-        # Unknown (NULL) stays unknown: earlier visits were not counted.
         visits = update(StudyRow).where(StudyRow.id == study_id)
         db.execute(visits.values(visits=StudyRow.visits + 1))
 
@@ -314,7 +313,7 @@ def _completion(db: Db, study: OpenStudy, session: SessionRow) -> Completion:
     departure = Departure(
         ids={} if identity is None else identity.ids,
         settings=study.config.recruiter_settings,
-        code=session.code or "",
+        code=session.code,
         outcome=outcome,
     )
     # Robots are no recruitment platform: they see the page of participants with a plain link.

@@ -218,7 +218,7 @@ def _find(
     """Return a stimulus for a phase, "wait" if all are locked, or None if none is left."""
     roles = roles_of(phase)
     # Most sessions drop nothing, and the query is then saved.
-    if config.is_protocol_2 and any(progress.dropped.get(role) for role in roles):
+    if any(progress.dropped.get(role) for role in roles):
         returned = pool.returned(roles)
         if returned is not None:
             return returned

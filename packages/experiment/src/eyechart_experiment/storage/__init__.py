@@ -1,4 +1,4 @@
-"""Store and read a study: its folder, its database with migrations, and its secrets.
+"""Store and read a study: its folder, its database, and its secrets.
 
 The package `server` decides which trial comes next, and `quality` decides whose responses count.
 """

@@ -1,4 +1,4 @@
-"""A study's database, in SQLite or PostgreSQL: opening, migration, and one writer at a time."""
+"""A study's database, in SQLite or PostgreSQL: its version, and one writer at a time."""
 
 import sqlite3
 import threading
@@ -7,21 +7,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import QueuePool
 
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.files import atomic_file
-from eyechart_experiment.storage.database_tables import Base
+from eyechart_experiment.storage.database_tables import Base, SchemaRow
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+SCHEMA_VERSION = 1
+"""Version of the tables; a database of another version is rejected."""
+
 DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
 WAIT_MS = 10_000
 """How long a writer waits for another process writing to the same SQLite file, in ms."""
@@ -37,7 +34,7 @@ MORE = 60
 
 @dataclass(frozen=True, eq=False)
 class Database:
-    """A database with the current schema; writers in this process queue instead of polling."""
+    """A database with this version's tables; writers in this process queue instead of polling."""
 
     engine: Engine
     _make: sessionmaker[Db]
@@ -68,15 +65,15 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS) -> Database:
-    """Return the database, migrated to the current schema; `create` creates a missing database.
+def open_database(url: str, create: bool = False) -> Database:
+    """Return the database; `create` makes the tables, and a missing SQLite file.
 
-    An SQLite file is copied before it is migrated. A database from a newer eyechart is rejected.
-    `migrations` is Alembic's script folder.
+    Raises:
+        UsageError: If there is no database, or it belongs to another version or another program.
     """
     engine = _engine(url)
     try:
-        _prepare(engine, create, migrations)
+        _prepare(engine, create)
     except DBAPIError as error:
         engine.dispose()
         reason = " ".join(str(error.orig).split()).rstrip(".")
@@ -156,37 +153,36 @@ def _tune_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
-    path = None
-    if engine.dialect.name == "sqlite":
-        path = Path(str(engine.url.database))
-        _find(path, create)
-    scripts = ScriptDirectory.from_config(_config(engine, migrations))
-    known = {script.revision for script in scripts.walk_revisions()}
+def _prepare(engine: Engine, create: bool) -> None:
+    """Check the version of the database, or make its tables."""
+    is_sqlite = engine.dialect.name == "sqlite"
+    if is_sqlite:
+        _find(Path(str(engine.url.database)), create)
     with engine.connect() as connection:
-        tables = set(inspect(connection).get_table_names())
-        try:
-            heads = MigrationContext.configure(connection).get_current_heads()
-        except DBAPIError:
-            heads = ()
-    if heads == (scripts.get_current_head(),):
-        return
-    ours = tables & set(Base.metadata.tables)
-    if heads and ours and not known.issuperset(heads):
-        raise UsageError(
-            f"The database has version {heads[0]}, which is newer than this eyechart: install"
-            " the eyechart version that wrote it."
-        )
-    if not known.issuperset(heads) or (not heads and (ours or (path is not None and tables))):
-        raise UsageError(
-            f"The database {_shown(engine)} contains tables of another program ({min(tables)}): use"
-            " another database."
-        )
-    if not heads and not create:
-        raise UsageError("The database has no study: create one with eyechart experiment new.")
-    if heads and path is not None:
-        _copy(engine, path, heads[0])
-    command.upgrade(_config(engine, migrations), "head")
+        # With the write lock from the start, so that two commands do not both make the tables.
+        connection = connection.execution_options(writes=create)
+        with connection.begin():
+            tables = set(inspect(connection).get_table_names())
+            if SchemaRow.__tablename__ in tables:
+                version = connection.scalar(select(SchemaRow.version))
+                if version != SCHEMA_VERSION:
+                    raise UsageError(
+                        f"The database {_shown(engine)} has version {version}, not"
+                        f" {SCHEMA_VERSION}: use the eyechart version that wrote it."
+                    )
+                return
+            # A database of PostgreSQL may be shared with tables that have other names.
+            if tables if is_sqlite else tables & set(Base.metadata.tables):
+                raise UsageError(
+                    f"The database {_shown(engine)} contains tables of another program or version"
+                    f" ({min(tables)}): use another database."
+                )
+            if not create:
+                raise UsageError(
+                    "The database has no study: create one with eyechart experiment new."
+                )
+            Base.metadata.create_all(connection)
+            connection.execute(insert(SchemaRow).values(version=SCHEMA_VERSION))
 
 
 def _find(path: Path, create: bool) -> None:
@@ -206,29 +202,5 @@ def _find(path: Path, create: bool) -> None:
         raise UsageError(f"Cannot write {path}: {error.strerror}.") from None
 
 
-def _copy(engine: Engine, path: Path, version: str) -> None:
-    """Back up the database before a migration, including its write-ahead log."""
-    target = path.with_name(f"{path.name}.{version}")
-    # Left by an earlier attempt at this migration: the first copy is kept.
-    if target.exists():
-        return
-    with atomic_file(target) as temporary:
-        temporary.touch(mode=0o600)
-        # The raw connection: VACUUM is not allowed in a transaction.
-        connection = engine.raw_connection()
-        try:
-            connection.cursor().execute("VACUUM INTO ?", (str(temporary),))
-        finally:
-            connection.close()
-
-
 def _shown(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=True)
-
-
-def _config(engine: Engine, migrations: Path) -> Config:
-    config = Config()
-    # Alembic's configuration interpolates "%".
-    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
-    config.attributes["engine"] = engine
-    return config

@@ -8,10 +8,8 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     LargeBinary,
-    MetaData,
     String,
     UniqueConstraint,
-    false,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -61,15 +59,6 @@ class Moment(TypeDecorator[datetime]):
 class Base(DeclarativeBase):
     """Base class of all tables."""
 
-    # A constraint must have a name so that a later migration can change it.
-    metadata = MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
     type_annotation_map = {  # noqa: RUF012
         datetime: Moment,
         JsonObject: JSON,
@@ -77,6 +66,13 @@ class Base(DeclarativeBase):
         dict[str, str]: JSON,
         list[str]: JSON,
     }
+
+
+class SchemaRow(Base):
+    """A table with one row: the version of the tables."""
+
+    __tablename__ = "schema_version"
+    version: Mapped[int] = mapped_column(primary_key=True)
 
 
 class InstallationRow(Base):
@@ -88,13 +84,13 @@ class InstallationRow(Base):
     __tablename__ = "installation"
     id: Mapped[int] = mapped_column(primary_key=True)
     secret: Mapped[str] = mapped_column(String(64))
-    simulated: Mapped[bool] = mapped_column(default=False, server_default=false())
+    simulated: Mapped[bool] = mapped_column(default=False)
 
 
 class StudyRow(Base):
     """A study; `config` contains the fields of StudyConfig, and `status` is open or closed.
 
-    `visits`: how often the page was opened; None if the study began before this was counted.
+    `visits`: how often the page was opened.
     """
 
     __tablename__ = "study"
@@ -104,7 +100,7 @@ class StudyRow(Base):
     config_hash: Mapped[str] = mapped_column(String(16))
     status: Mapped[str] = mapped_column(String(16), default="open")
     created_at: Mapped[datetime]
-    visits: Mapped[int | None] = mapped_column(default=0)
+    visits: Mapped[int] = mapped_column(default=0)
 
 
 class SourceImageRow(Base):
@@ -207,9 +203,8 @@ class SessionRow(Base):
     session; requests from other tabs are rejected. `screen`: the screen as reported by the browser;
     `hz`: its measured refresh rate. `seed`: determines the positions of catch trials. `eyesight`:
     what the participant says about it, None if not asked. `code`: the random completion code, which
-    is shown only once the session has ended; None only until `connect_study` has set it for a
-    session of an earlier version. `browser`: hash of the random id of the browser that may resume
-    the session without the participant code.
+    is shown only once the session has ended. `browser`: hash of the random id of the browser that
+    may resume the session without the participant code.
     """
 
     __tablename__ = "session"
@@ -226,7 +221,7 @@ class SessionRow(Base):
     screen: Mapped[JsonObject]
     hz: Mapped[float | None]
     eyesight: Mapped[str | None] = mapped_column(String(16))
-    code: Mapped[str | None] = mapped_column(String(16), unique=True, index=True)
+    code: Mapped[str] = mapped_column(String(16), unique=True, index=True)
     browser: Mapped[str | None] = mapped_column(String(64))
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
@@ -247,8 +242,7 @@ class TrialRow(Base):
 
     `number`: position in the session, starting at 0; dropped trials are counted. `key`: the id that
     the browser gave the request, so that repeating the request returns the same trial.
-    `drop_reason` and `dropped_at`: why and when it was dropped, if it ever was; unknown for trials
-    that were dropped in version 1.
+    `drop_reason` and `dropped_at`: why and when it was dropped, if it ever was.
     """
 
     __tablename__ = "trial"
@@ -297,13 +291,12 @@ class ResponseRow(Base):
 
 
 class ExclusionRow(Base):
-    """An excluded session: the rule it violates, the version of the rules, and the details."""
+    """An excluded session: the rule it violates, and the details."""
 
     __tablename__ = "exclusion"
-    __table_args__ = (UniqueConstraint("session_id", "rule", "version"),)
+    __table_args__ = (UniqueConstraint("session_id", "rule"),)
     id: Mapped[int] = mapped_column(primary_key=True)
     session_id: Mapped[int] = mapped_column(ForeignKey("session.id"))
     rule: Mapped[str] = mapped_column(String(32))
-    version: Mapped[int]
     detail: Mapped[str]
     decided_at: Mapped[datetime]

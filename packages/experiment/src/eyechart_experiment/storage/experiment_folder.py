@@ -10,24 +10,14 @@ from typing import Self
 
 import numpy as np
 from PIL import Image
-from sqlalchemy import URL, func, make_url, select
+from sqlalchemy import URL, make_url, select
 from sqlalchemy.exc import ArgumentError
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
 from eyechart.images.image_files import UNREADABLE
 from eyechart_experiment.storage.database import Database, open_database
-from eyechart_experiment.storage.database_tables import (
-    ACTIVE,
-    RESPONDED,
-    InstallationRow,
-    SessionRow,
-    StudyRow,
-    TrialRow,
-)
-from eyechart_experiment.storage.session_outcome import outcome_of
-from eyechart_experiment.storage.session_records import MAIN
-from eyechart_experiment.storage.tokens import former_completion_code, new_completion_code
+from eyechart_experiment.storage.database_tables import InstallationRow, StudyRow
 from eyechart_experiment.study_config import StudyConfig, read_config
 
 CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
@@ -36,8 +26,8 @@ CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
 ROBOTS = "robots.json"
 """Name of the list of robots in the folder of a simulated study."""
 
-RESPONSES, FORMER_RESPONSES = "responses.sqlite", "answers.sqlite"
-"""File name of the database in a study's folder, now and in version 1."""
+RESPONSES = "responses.sqlite"
+"""File name of the database in a study's folder."""
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 REPAIR = "re-run the eyechart experiment new command that created the study to fix it"
@@ -94,13 +84,8 @@ def database_url(study: Path) -> str:
     except (OSError, ValueError) as error:
         raise UsageError(f"Cannot read {named}: {error}.") from None
     # URL.create escapes characters in the folder's name that are special in a URL.
-    url = URL.create("sqlite", database=str(_database_file(study.resolve())))
+    url = URL.create("sqlite", database=str(study.resolve() / RESPONSES))
     return url.render_as_string(hide_password=False)
-
-
-def _database_file(study: Path) -> Path:
-    former, file = study / FORMER_RESPONSES, study / RESPONSES
-    return former if former.exists() and not file.exists() else file
 
 
 def full_url(url: str) -> str:
@@ -234,7 +219,7 @@ class OpenStudy:
 
 
 def connect_study(folder: StudyFolder) -> OpenStudy:
-    """Return a study with its database, migrated to this version.
+    """Return a study with its database.
 
     Raises:
         UsageError: If the database lacks the study, or has a different secret or settings.
@@ -259,29 +244,7 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
                 f"{folder.path / CONFIG} was changed after the study was created: restore it, or"
                 " create another study."
             )
-        study = OpenStudy(folder, database, row)
-        _store_former_codes(study)
     except UsageError:
         database.close()
         raise
-    return study
-
-
-def _store_former_codes(study: OpenStudy) -> None:
-    """Store the codes that sessions were shown before codes were stored."""
-    without = select(SessionRow).where(SessionRow.study_id == study.id, SessionRow.code.is_(None))
-    with study.database.reading() as db:
-        if db.scalar(without.limit(1)) is None:
-            return
-    main = select(func.count()).where(
-        TrialRow.session_id == SessionRow.id,
-        TrialRow.state == RESPONDED,
-        TrialRow.role.in_(MAIN),
-    )
-    with study.database.writing() as db:
-        for session, n_main in db.execute(without.add_columns(main.scalar_subquery())).all():
-            if session.state == ACTIVE:
-                session.code = new_completion_code()
-                continue
-            outcome = outcome_of(session.state, n_main, study.config)
-            session.code = former_completion_code(study.secret, session.id, outcome)
+    return OpenStudy(folder, database, row)

@@ -5,7 +5,7 @@ Platform ids are not included.
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -67,17 +67,14 @@ class TrialResponse:
 
 @dataclass(frozen=True)
 class DroppedTrial:
-    """A trial without a response that will not get one; see `TrialRow` in `database_tables`.
-
-    `reason` is "" and `dropped_at` None if they were not recorded.
-    """
+    """A trial without a response that will not get one; see `TrialRow` in `database_tables`."""
 
     number: int
     role: str
     truth: str
     reason: str
     served_at: datetime
-    dropped_at: datetime | None
+    dropped_at: datetime
     pair: str | None = None
     images: tuple[ShownImage, ...] = ()
     stimulus: int = 0
@@ -87,8 +84,8 @@ class DroppedTrial:
 class SessionRecord:
     """One participant's session in one study, with its responses in the order of the trials.
 
-    `subject`: the participant's code. `excluded`: stored exclusions as (rule, detail), by version
-    of the rules. `last_seen`: when a trial was last handed out or responded to. `dropped`: trials
+    `subject`: the participant's code. `excluded`: stored exclusions as (rule, detail).
+    `last_seen`: when a trial was last handed out or responded to. `dropped`: trials
     that the participant was given without responding. `eyesight`: what the participant says about
     it.
     """
@@ -103,7 +100,7 @@ class SessionRecord:
     finished_at: datetime | None
     last_seen: datetime
     responses: tuple[TrialResponse, ...]
-    excluded: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    excluded: tuple[tuple[str, str], ...] = ()
     dropped: tuple[DroppedTrial, ...] = ()
     eyesight: str | None = None
 
@@ -148,10 +145,9 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
         dropped.setdefault(owner, []).append(trial)
     for owner, response in _read(db, trials, images):
         responses.setdefault(owner, []).append(response)
-    rules: dict[int, dict[int, tuple[tuple[str, str], ...]]] = {}
-    for row in db.execute(excluded.order_by(ExclusionRow.id)).scalars():
-        by_version = rules.setdefault(row.session_id, {})
-        by_version[row.version] = (*by_version.get(row.version, ()), (row.rule, row.detail))
+    rules: dict[int, tuple[tuple[str, str], ...]] = {}
+    for row in db.scalars(excluded.order_by(ExclusionRow.id)):
+        rules[row.session_id] = (*rules.get(row.session_id, ()), (row.rule, row.detail))
     last: dict[int, datetime] = {}
     for owner, moment in db.execute(served):
         last[owner] = max(last.get(owner, moment), moment)
@@ -171,7 +167,7 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
                 *(response.received_at for response in responses.get(session.id, ())),
             ),
             tuple(responses.get(session.id, ())),
-            rules.get(session.id, {}),
+            rules.get(session.id, ()),
             tuple(dropped.get(session.id, ())),
             session.eyesight,
         )
@@ -256,7 +252,7 @@ def _read_dropped(
             number=row.number,
             role=row.role,
             truth=row.truth,
-            reason=EXPIRED if row.state == LIVE else row.drop_reason or "",
+            reason=EXPIRED if row.state == LIVE else row.drop_reason,
             served_at=row.served_at,
             dropped_at=row.expires_at if row.state == LIVE else row.dropped_at,
             pair=row.pair,

@@ -9,13 +9,8 @@ from datetime import UTC, datetime
 from itsdangerous import BadSignature, Signer
 from itsdangerous.signer import SigningAlgorithm
 
-from eyechart_experiment.recruiters.recruiter import Outcome
-
 CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 """Characters of completion codes; characters easily confused when copied by hand are left out."""
-
-_HIDDEN = "x"
-"""First character of a token whose session id is blinded."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +46,6 @@ def new_public_id() -> str:
     return secrets.token_hex(16)
 
 
-def former_completion_code(secret: bytes, session_id: int, outcome: Outcome) -> str:
-    """Return the code that a session which ended before codes were stored was shown."""
-    text = str(session_id) if outcome == "finished" else f"{session_id}\0{outcome}"
-    number = int.from_bytes(_mac(secret, "completion", text.encode())[:8])
-    letters = []
-    for _ in range(8):
-        number, letter = divmod(number, len(CODE_LETTERS))
-        letters.append(CODE_LETTERS[letter])
-    return "".join(letters)
-
-
 def withdrawn_digest(secret: bytes, code: str) -> str:
     """Return the keyed hash under which a code of a withdrawn participant is remembered."""
     return _mac(secret, "withdrawn", code.encode()).hex()
@@ -70,7 +54,7 @@ def withdrawn_digest(secret: bytes, code: str) -> str:
 def make_token(secret: bytes, session_id: int, expires_at: datetime) -> str:
     """Return a signed token for a session; every call returns a different token."""
     nonce = secrets.token_hex(8)
-    body = f"{_HIDDEN}{_blinded(secret, session_id, nonce):016x}.{int(expires_at.timestamp())}"
+    body = f"{_blinded(secret, session_id, nonce):016x}.{int(expires_at.timestamp())}"
     return _signer(secret).sign(f"{body}.{nonce}").decode()
 
 
@@ -80,10 +64,8 @@ def read_token(secret: bytes, token: str) -> Claim | None:
         body = _signer(secret).unsign(token.encode()).decode()
     except BadSignature:
         return None
-    shown_id, expires, nonce = body.split(".")
-    # Tokens of version 1 have the session's id itself.
-    is_hidden = shown_id.startswith(_HIDDEN)
-    session_id = _blinded(secret, int(shown_id[1:], 16), nonce) if is_hidden else int(shown_id)
+    blinded_id, expires, nonce = body.split(".")
+    session_id = _blinded(secret, int(blinded_id, 16), nonce)
     return Claim(session_id, datetime.fromtimestamp(int(expires), UTC))
 
 
@@ -113,7 +95,7 @@ class _ForTokens(SigningAlgorithm):
 
 
 def _signer(secret: bytes) -> Signer:
-    # The secret itself, not a derived key: tokens of running studies stay valid.
+    # The secret itself, since `_ForTokens` separates its signatures from other hashes already.
     return Signer(secret, key_derivation="none", algorithm=_ForTokens())
 
 

@@ -1,4 +1,4 @@
-"""Quality rules, version 2: who is checked, what was finished, and what was dropped."""
+"""Quality rules: who is checked, what was finished, and what was dropped."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from eyechart_experiment.quality.judging import find_rules, judge
-from eyechart_experiment.quality.rules_v2 import p_harder, selection
+from eyechart_experiment.quality.comparisons import p_harder, selection
+from eyechart_experiment.quality.judging import judge
+from eyechart_experiment.quality.rules import RULES, rules_text
 from eyechart_experiment.server.session_progress import catch_positions
 from eyechart_experiment.storage.session_records import DroppedTrial, ShownImage
 from eyechart_experiment.study_config import StudyConfig
@@ -49,8 +50,8 @@ def delta_v_of(record):
     return [response.images[0].delta_v for response in record.of("main", "catch")]
 
 
-def rules_of(record, version=2, config=CONFIG):
-    return {rule for rule, _ in judge(record, config, version).broken}
+def rules_of(record, config=CONFIG):
+    return {rule for rule, _ in judge(record, config).broken}
 
 
 def without(record, role, n_kept):
@@ -78,8 +79,6 @@ def test_a_session_with_fewer_than_four_catch_trials_does_not_count():
     for n_catch in range(9):
         record = without(session(), "catch", n_catch)
         assert ("unchecked" in rules_of(record)) == (n_catch < 4)
-        # version 1 does not look
-        assert not rules_of(record, 1)
     # 3 of 4 by guessing among 16
     chance = sum(comb(4, n) * Fraction(1, 16) ** n * Fraction(15, 16) ** (4 - n) for n in (3, 4))
     assert float(chance) == pytest.approx(0.0009, abs=5e-5)
@@ -97,7 +96,6 @@ def test_a_study_that_plans_fewer_catch_trials_needs_all_of_them():
 def test_an_unfinished_session_counts_from_half_of_the_main_trials_on(state, n_main, counts):
     record = without(session(state=state), "main", n_main)
     assert rules_of(record) == (set() if counts else {"unfinished"})
-    assert not rules_of(record, 1)
 
 
 def test_two_reloads_are_free_and_then_a_tenth_may_be_dropped():
@@ -130,7 +128,6 @@ def test_leaving_the_page_at_hard_images_is_dropping_them():
     )
     assert selection(replace(record, responses=responses))[0] == 8
     assert "selective" in rules_of(replace(record, responses=responses))
-    assert not rules_of(replace(record, responses=responses), 1)
 
 
 def test_a_stimulus_that_came_back_counts_as_dropped_once():
@@ -151,9 +148,6 @@ def test_catch_trials_are_spread_evenly_over_the_main_part():
         # sections of 13 or 14 trials
         edges = [108 * index // 8 for index in range(9)]
         assert np.searchsorted(edges, positions, side="right").tolist() == list(range(1, 9))
-    former = replace(CONFIG, rules=1)
-    fewest = min(sum(p < 54 for p in catch_positions(former, seed)) for seed in range(300))
-    assert fewest < 3, "in version 1 half of a session may have hardly any"
 
 
 def test_attentive_participants_are_kept():
@@ -163,9 +157,9 @@ def test_attentive_participants_are_kept():
 
 
 def test_the_text_of_the_rules_names_every_rule():
-    text = find_rules(2).text
-    assert text.startswith("Quality rules, version 2.")
-    for rule in find_rules(2).rules:
+    text = rules_text()
+    assert text.startswith("Quality rules, version 1.")
+    for rule in RULES:
         assert f"{rule.name}: " in text
     for word in ("fewer than 4 catch", "fewer than 50%", "More than 10%", "p < 0.01"):
         assert word in text
