@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select, update
 
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart_experiment.design.collection import Losses, plan_collection
-from eyechart_experiment.simulate.psychometric import Psychometric
+from eyechart_experiment.design.budget import Losses, plan_collection
+from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import kinds_of
 from eyechart_experiment.simulate.simulation import simulate_fast
 from eyechart_experiment.storage.database_tables import StimulusImageRow, StimulusRow

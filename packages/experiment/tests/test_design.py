@@ -18,11 +18,11 @@ from eyechart_experiment.design.budget import (
     plan_budget,
     trial_seconds,
 )
-from eyechart_experiment.design.obvious_pairs import obvious_pairs
 from eyechart_experiment.design.pair_design import (
     Question,
     design_pairs,
     matched_pairs,
+    obvious_pairs,
     trials_within_reach,
 )
 from eyechart_experiment.design.plan_text import notes

@@ -15,7 +15,7 @@ from commands import assert_rejected
 from experiment_invariants import rows
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
-from eyechart_experiment.payments.ledger import open_ledger
+from eyechart_experiment.payments.paying import open_ledger
 from eyechart_experiment.payments.payment_list import PayRates
 from eyechart_experiment.recruiters import RECRUITERS, platform_fees
 from eyechart_experiment.recruiters.api.platform_api import Listing, Payee

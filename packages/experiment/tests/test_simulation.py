@@ -12,8 +12,8 @@ from experiment_studies import CORRUPTIONS, Sizes, Visitor, in_process, make_stu
 from eyechart.core.errors import UsageError
 from eyechart.humans.human_responses import CLEAN, read_responses
 from eyechart.humans.reference import find_reference
+from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.server.serve import make_server
-from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import Robot, RobotQuestion, kinds_of
 from eyechart_experiment.simulate.simulation import simulate_fast
 from eyechart_experiment.storage.experiment_folder import open_study

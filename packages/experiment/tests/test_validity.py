@@ -8,8 +8,8 @@ import pytest
 
 from eyechart.humans.dropped_trials import dropped_bounds
 from eyechart.humans.reference import Reference
+from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.export.export_tables import counted, dropped_responses, human_records
-from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import Robot, kinds_of
 from eyechart_experiment.study_config import StudyConfig
 from memory_study import CORRUPTION, MemoryStudy, draw_stimuli

@@ -8,8 +8,7 @@ import pytest
 
 from experiment_studies import in_process, make_study
 from eyechart.core.errors import UsageError
-from eyechart_experiment.design.study_request import StudyRequest
-from eyechart_experiment.design.study_settings import gather_settings
+from eyechart_experiment.design.study_settings import StudyRequest, gather_settings
 from eyechart_experiment.languages import FOLDER, LANGUAGES, read_texts
 from eyechart_experiment.study_config import GRID, KINDS, StudyConfig
 from places import EXPERIMENT, PACKAGE

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from sqlalchemy import func, select
 
 from experiment_studies import Sizes, make_study
+from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.simulate.browser_robots import serving, take_part
-from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import Robot
 from eyechart_experiment.storage.database_tables import (
     ResponseRow,

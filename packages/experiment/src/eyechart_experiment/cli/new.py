@@ -12,7 +12,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.options import Field, Option
 from eyechart_experiment.design.budget import Prices
-from eyechart_experiment.design.study_request import StudyRequest
+from eyechart_experiment.design.study_settings import StudyRequest
 from eyechart_experiment.recruiters import platform_warnings, recruiter_settings
 from eyechart_experiment.study_config import STUDY, StudyConfig
 
@@ -76,8 +76,8 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
+    from eyechart_experiment.design.plan_text import power_text
     from eyechart_experiment.design.study_build import carry_out, prepare, side_of
-    from eyechart_experiment.power.power_text import power_text
 
     order = plan.order
     # before images are loaded, so that a folder that cannot be used is reported at once

@@ -54,7 +54,7 @@ class PayOptions:
 
     def rates(self, folder: "StudyFolder", url: str = "") -> "PayRates":
         """Return the rates: those given, or else those of the study's listing at this address."""
-        from eyechart_experiment.payments.ledger import newest_listing, open_ledger
+        from eyechart_experiment.payments.paying import newest_listing, open_ledger
         from eyechart_experiment.payments.payment_list import (
             CENT,
             PayRates,
@@ -220,8 +220,7 @@ def recruit(
     account: AccountOptions,
 ) -> None:
     """List a study on a recruitment platform with its places, reward and bonus."""
-    from eyechart_experiment.payments.ledger import open_ledger
-    from eyechart_experiment.payments.paying import create_listing
+    from eyechart_experiment.payments.paying import create_listing, open_ledger
     from eyechart_experiment.recruiters.api.sending import request_text
     from eyechart_experiment.storage.experiment_folder import open_study
 
@@ -260,7 +259,7 @@ def pay(
 ) -> None:
     """Approve all sessions that ended and pay bonuses, or reject some; never twice."""
     from eyechart_experiment.payments import paying
-    from eyechart_experiment.payments.ledger import open_ledger
+    from eyechart_experiment.payments.paying import open_ledger
     from eyechart_experiment.recruiters.api.sending import request_text
     from eyechart_experiment.storage.experiment_folder import open_study
 

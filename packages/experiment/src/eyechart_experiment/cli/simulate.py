@@ -10,7 +10,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart_experiment.cli.serve import StudyPath
-from eyechart_experiment.simulate.psychometric import GROUP, Psychometric
+from eyechart_experiment.design.psychometric import GROUP, Psychometric
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from eyechart.core.storage.locks import lock_file
 from eyechart_experiment.design.stimulus_files import RENDERED
 from eyechart_experiment.design.study_build import RECORD
 from eyechart_experiment.export.preregistration import FILE as PREREGISTRATION
-from eyechart_experiment.payments.ledger import FILE as LEDGER
+from eyechart_experiment.payments.paying import FILE as LEDGER
 from eyechart_experiment.storage.database_tables import Base
 from eyechart_experiment.storage.experiment_folder import (
     CONFIG,

@@ -10,8 +10,14 @@ from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.humans.placement import HUMAN_RULER
 from eyechart.testsets.testset import TestSet
-from eyechart_experiment.design.budget import Budget, Prices, plan_budget
-from eyechart_experiment.design.collection import Collection, Losses, plan_collection
+from eyechart_experiment.design.budget import (
+    Budget,
+    Collection,
+    Losses,
+    Prices,
+    plan_budget,
+    plan_collection,
+)
 from eyechart_experiment.design.pair_design import Question, design_pairs, questions_of
 from eyechart_experiment.design.plan_text import plan_text
 from eyechart_experiment.design.stimulus_design import (
@@ -24,14 +30,13 @@ from eyechart_experiment.design.stimulus_design import (
     source_loads,
 )
 from eyechart_experiment.design.study_build import StudyOrder, StudyOrigin
-from eyechart_experiment.design.study_request import PER_PAIR, StudyRequest
 from eyechart_experiment.design.study_samples import (
     StudyImage,
     find_images,
     group_by_source,
     read_rows,
 )
-from eyechart_experiment.design.study_settings import StudySettings
+from eyechart_experiment.design.study_settings import PER_PAIR, StudyRequest, StudySettings
 from eyechart_experiment.storage.experiment_folder import full_url, read_secret
 
 

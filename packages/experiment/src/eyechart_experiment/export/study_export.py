@@ -1,6 +1,7 @@
 """Write a study's responses: human records, a table of all trials, and the rules applied."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,21 +34,16 @@ from eyechart_experiment.export.export_tables import (
     trials_head,
     write_csv,
 )
-from eyechart_experiment.export.participant_flow import (
-    EXCLUDED,
-    FLOW_HEAD,
-    flow_text,
-    participant_flow,
-)
 from eyechart_experiment.export.preregistration import read_hash
 from eyechart_experiment.quality.judging import (
     JudgedSession,
+    has_ended,
     judge_all,
     stored_config,
     write_exclusions,
 )
 from eyechart_experiment.quality.rules import rules_text
-from eyechart_experiment.storage.database_tables import ROBOT, StudyRow
+from eyechart_experiment.storage.database_tables import FAILED, FINISHED, ROBOT, StudyRow
 from eyechart_experiment.storage.experiment_folder import StudyFolder, connect_study
 from eyechart_experiment.storage.session_records import read_sessions
 from eyechart_experiment.study_config import StudyConfig, config_text, read_config
@@ -251,3 +247,72 @@ def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse], simulat
 def _write_text(path: Path, text: str) -> None:
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+FLOW_HEAD = ("step", "rule", "participants")
+ARRIVED, CONSENTED, QUALIFIED = "opened the page", "consented", "qualified"
+DONE, PRESENT, EXCLUDED = "finished", "still taking part", "excluded"
+EMPTY, COUNTED = "no main response that counts", "counted"
+
+
+def participant_flow(
+    judged: Sequence[JudgedSession], config: StudyConfig, visits: int | None, now: datetime
+) -> tuple[FlowStep, ...]:
+    """Return how many participants reached each step of a study.
+
+    Whoever consented is still taking part, excluded, without a response that counts, or counted.
+    A session that violates several rules is listed under the first.
+
+    Args:
+        judged: All sessions of the study, with their verdicts.
+        config: The study's settings.
+        visits: How often the page was opened, including reloads; None if unknown.
+        now: The current time.
+    """
+    ends = Counter(_end(session, config, now) for session in judged)
+    rules = [rule for step, rule in ends if step == EXCLUDED]
+    qualified = sum(_has_qualified(session, config) for session in judged)
+    finished = sum(session.record.state == FINISHED for session in judged)
+    return (
+        FlowStep(ARRIVED, "", visits),
+        FlowStep(CONSENTED, "", len(judged)),
+        FlowStep(QUALIFIED, "", qualified),
+        FlowStep(DONE, "", finished),
+        FlowStep(PRESENT, "", ends[PRESENT, ""]),
+        *(FlowStep(EXCLUDED, rule, ends[EXCLUDED, rule]) for rule in sorted(rules)),
+        FlowStep(EMPTY, "", ends[EMPTY, ""]),
+        FlowStep(COUNTED, "", ends[COUNTED, ""]),
+    )
+
+
+def flow_text(flow: Sequence[FlowStep]) -> str:
+    """Return the flow of participants as aligned lines of text."""
+    rows = [
+        (
+            f"{step.step}: {step.rule}" if step.rule else step.step,
+            "not recorded" if step.count is None else f"{step.count:,}",
+        )
+        for step in flow
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {count:>7}" for name, count in rows]
+    return "\n".join(["Flow of participants", *lines]) + "\n"
+
+
+def _end(session: JudgedSession, config: StudyConfig, now: datetime) -> tuple[str, str]:
+    """Return the step at which a session ends, and the rule that excludes it."""
+    record, verdict = session.record, session.verdict
+    # Checked first, because the verdict on a session in progress may still change.
+    if not has_ended(record, config, now):
+        return PRESENT, ""
+    if not verdict.counts:
+        return EXCLUDED, verdict.broken[0][0]
+    has_any = any(response.number not in verdict.invalid_reasons for response in record.of("main"))
+    return (COUNTED if has_any else EMPTY), ""
+
+
+def _has_qualified(session: JudgedSession, config: StudyConfig) -> bool:
+    record = session.record
+    is_complete = len(record.of("qualification")) >= config.qualification
+    # Participants who saw the qualification's images in another study get fewer of its trials.
+    return record.state != FAILED and (is_complete or bool(record.of("main")))

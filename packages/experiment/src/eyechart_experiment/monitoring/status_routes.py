@@ -20,7 +20,7 @@ from jinja2 import Environment
 
 from eyechart_experiment.design.budget import Prices
 from eyechart_experiment.monitoring.study_monitor import StudyMonitor, read_monitor
-from eyechart_experiment.payments.ledger import newest_listing
+from eyechart_experiment.payments.paying import newest_listing
 from eyechart_experiment.payments.payment_list import listed_rates, usual_rates
 from eyechart_experiment.server.problems import problem
 from eyechart_experiment.storage.experiment_folder import OpenStudy

@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
+from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.server.serve import listen, make_server
-from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import Kind, Robot
 from eyechart_experiment.simulate.simulation import RobotOutcome, question_of
 from eyechart_experiment.storage.database import Database

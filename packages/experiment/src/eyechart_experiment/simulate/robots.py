@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from eyechart_experiment.simulate.psychometric import Psychometric
+from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.storage.session_records import MAIN
 from eyechart_experiment.study_config import StudyConfig
 

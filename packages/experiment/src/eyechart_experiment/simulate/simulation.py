@@ -15,6 +15,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
+from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.quality.judging import judge_all, judge_session, stored_config
 from eyechart_experiment.recruiters.link import RECRUITER
 from eyechart_experiment.server.responses import store
@@ -22,7 +23,6 @@ from eyechart_experiment.server.session_progress import planned, progress_of
 from eyechart_experiment.server.sessions import Rejection, claim_tab, finish, join
 from eyechart_experiment.server.trial_allocation import TrialRequest, allocate
 from eyechart_experiment.server.wire import ResponseBody, TabClaim
-from eyechart_experiment.simulate.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import Kind, Robot, RobotQuestion
 from eyechart_experiment.storage.database import Database, open_database
 from eyechart_experiment.storage.database_tables import (

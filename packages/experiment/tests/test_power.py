@@ -7,20 +7,19 @@ import pytest
 
 from eyechart.humans.human_responses import CLEAN, DIFFERENT, SAME, Judgement
 from eyechart.humans.same_different import TOLD_APART, analyze
-from eyechart_experiment.power.pair_power import POWER, pair_power
-from eyechart_experiment.power.precision import (
+from eyechart_experiment.design.power import (
+    AGREEMENT,
     BEHIND,
     MIN_IMAGES,
+    POWER,
+    StimulusTable,
     expected_precision,
     human_curve_of,
-)
-from eyechart_experiment.power.simulated_study import (
-    AGREEMENT,
-    StimulusTable,
+    pair_power,
     simulate_responses,
     success_rates,
 )
-from eyechart_experiment.simulate.psychometric import Psychometric
+from eyechart_experiment.design.psychometric import Psychometric
 
 HUMAN = Psychometric()
 
@@ -81,7 +80,7 @@ def test_the_predicted_interval_agrees_with_simulated_studies_within_a_fifth():
 def test_the_predicted_interval_is_the_spread_of_studies_and_models():
     # neither the estimator's own bootstrap nor the seeds of the prediction
     from eyechart.scores.human_relative import hmri
-    from eyechart_experiment.power.precision import _model_curve
+    from eyechart_experiment.design.power import _model_curve
 
     study = table()
     predicted = expected_precision(study, seed=1)

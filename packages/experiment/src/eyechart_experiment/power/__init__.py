@@ -1,1 +1,0 @@
-"""What a planned study can show, computed from simulated participants before there are data."""
