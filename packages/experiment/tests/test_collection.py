@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import select, update
 
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart_experiment.design.budget import Losses, plan_collection
+from eyechart_experiment.design.budget import Prices
+from eyechart_experiment.design.planning import plan_collection
 from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.simulate.robots import kinds_of
 from eyechart_experiment.simulate.simulation import simulate_fast
@@ -17,7 +18,8 @@ from eyechart_experiment.storage.experiment_folder import connect_study
 from eyechart_experiment.study_config import StudyConfig
 
 CONFIG = StudyConfig(name="naming", title="Naming", trials=24)
-LOSSES = Losses(excluded=0.2, leaving=0.05)
+LOSSES = Prices(excluded=0.2, leaving=0.05)
+NO_LOSSES = Prices(excluded=0, leaving=0)
 SHAPE = {"practice": 0, "qualification": 8, "catch": 4, "trials": 12, "k": 3, "stimulus_ms": 200}
 
 
@@ -41,13 +43,13 @@ def test_half_of_the_trials_for_everybody_leaves_stimuli_open():
 def test_without_losses_as_many_are_planned_as_are_needed():
     config = replace(CONFIG, trials=10)
     places = [(4, (image,)) for image in range(20)]
-    plan = plan_collection(places, config, Losses(0, 0), 0)
+    plan = plan_collection(places, config, NO_LOSSES, 0)
     assert (plan.n_participants, plan.complete_share, plan.n_short) == (8, 1.0, 0.0)
     # one image can be seen by each participant once
-    plan = plan_collection([(7, ("a",))], replace(config, min_trials=1), Losses(0, 0), 0)
+    plan = plan_collection([(7, ("a",))], replace(config, min_trials=1), NO_LOSSES, 0)
     assert plan.n_participants == 7 and plan.is_complete
     pairs = [(2, (image, image + 1)) for image in range(0, 40, 2)]
-    assert plan_collection(pairs, config, Losses(0, 0), 0).n_participants == 4
+    assert plan_collection(pairs, config, NO_LOSSES, 0).n_participants == 4
 
 
 def collect(folder, n_recruits, seed):

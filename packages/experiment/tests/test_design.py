@@ -19,7 +19,7 @@ from eyechart_experiment.design.budget import (
     trial_seconds,
 )
 from eyechart_experiment.design.pair_design import (
-    Question,
+    CorruptionPair,
     design_pairs,
     matched_pairs,
     obvious_pairs,
@@ -156,19 +156,19 @@ def test_the_seed_decides_what_is_set_aside_whatever_the_order_of_rows():
 
 
 def test_pools_shrink_to_what_is_needed_before_a_study_is_rejected():
-    assert pool_sizes(CONFIG, None, 1000).total == 9 + 8 + 6
+    assert sum(pool_sizes(CONFIG, None, 1000).values()) == 9 + 8 + 6
     exact = 30 + 6 + 5 + 6
-    assert pool_sizes(CONFIG, None, exact).total == 6 + 5 + 6
+    assert sum(pool_sizes(CONFIG, None, exact).values()) == 6 + 5 + 6
     with pytest.raises(UsageError, match=r"46 source images and this study needs 47: .*--trials"):
         pool_sizes(CONFIG, None, exact - 1)
-    assert pool_sizes(CONFIG, 3, exact - 3).catch == 3
+    assert pool_sizes(CONFIG, 3, exact - 3)["catch"] == 3
     with pytest.raises(UsageError, match="catch-pool must be at least the number"):
         pool_sizes(CONFIG, 2, 1000)
 
 
 def test_a_study_of_pairs_needs_two_images_for_each_trial():
     wanted = 2 * (3 + 4 + 4 + 10)
-    assert pool_sizes(PAIRS, None, wanted).total == 11
+    assert sum(pool_sizes(PAIRS, None, wanted).values()) == 11
     with pytest.raises(UsageError, match=f"needs {wanted}: two per trial"):
         pool_sizes(PAIRS, None, wanted - 1)
 
@@ -208,7 +208,7 @@ def test_notes_tell_of_missing_and_uneven_categories_and_of_nothing_else():
 # Same or different
 
 
-ONE = (Question("blur", "noise"),)
+ONE = (CorruptionPair("blur", "noise"),)
 
 
 def pairs_of(rows, questions=ONE, per_pair=20, seed=0):
@@ -280,7 +280,11 @@ def test_same_and_different_cover_the_same_visual_change():
 
 def test_left_and_right_and_same_and_different_are_unrelated():
     rows = [row for row in test_set(200, seed=1) if not row.is_clean]
-    questions = [Question("blur", "fog"), Question("blur", "noise"), Question("fog", "noise")]
+    questions = [
+        CorruptionPair("blur", "fog"),
+        CorruptionPair("blur", "noise"),
+        CorruptionPair("fog", "noise"),
+    ]
     stimuli = pairs_of(rows, questions, per_pair=80)
     different = [each for each in stimuli if each.truth == "different"]
     first = sum(each.images[0].corruption < each.images[1].corruption for each in different)
@@ -354,7 +358,7 @@ def test_weak_corruptions_are_used_for_obvious_trials_only_if_there_are_no_other
 
 def test_a_study_of_pairs_keeps_its_parts_apart():
     sources = group_by_source(test_set(120))
-    questions = [Question("blur", "fog"), Question("fog", "noise")]
+    questions = [CorruptionPair("blur", "fog"), CorruptionPair("fog", "noise")]
     shown = design_pairs(sources, questions, 20, PAIRS, seed=0, catch_pool=None)
     digests = {
         role: {row.digest for each in shown if each.role == role for row in each.images}
@@ -374,7 +378,12 @@ def test_a_participant_who_would_run_out_of_images_is_foreseen():
     config = changed(PAIRS, practice=0, qualification=0, catch=0, trials=25)
     with pytest.raises(UsageError, match=r"only \d+ of 25 trials"):
         design_pairs(
-            group_by_source(rows), [Question("blur", "noise")], 60, config, seed=0, catch_pool=None
+            group_by_source(rows),
+            [CorruptionPair("blur", "noise")],
+            60,
+            config,
+            seed=0,
+            catch_pool=None,
         )
 
 
@@ -385,7 +394,9 @@ def test_whoever_follows_the_advice_gets_a_study(count):
 
     def design():
         config = changed(PAIRS, trials=trials)
-        return design_pairs(sources, [Question("blur", "fog")], 20, config, seed=0, catch_pool=None)
+        return design_pairs(
+            sources, [CorruptionPair("blur", "fog")], 20, config, seed=0, catch_pool=None
+        )
 
     while True:
         try:
@@ -404,7 +415,7 @@ def test_lowering_the_number_of_trials_is_not_advised_where_it_cannot_help():
         UsageError, match=r"lower --practice, --qualification, --catch and --trials"
     ):
         design_pairs(
-            group_by_source(test_set(20)), [Question("blur", "fog")], 20, PAIRS, seed=0,
+            group_by_source(test_set(20)), [CorruptionPair("blur", "fog")], 20, PAIRS, seed=0,
             catch_pool=None,
         )  # fmt: skip
 

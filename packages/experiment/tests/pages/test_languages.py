@@ -136,10 +136,10 @@ def test_the_page_says_its_language_before_any_script_runs(tmp_path, language):
 
 def test_a_study_in_german_has_german_default_texts_and_its_own_digest(tmp_path):
     request = StudyRequest(folder=tmp_path / "blur", testset=Path("t.parquet"))
-    german = gather_settings(request, {"language": "de"}).config
+    german = gather_settings(request, {"language": "de"})[0]
     assert german.title == "Was ist auf dem Bild zu sehen?" and "Einwilligung" not in german.consent
     assert german.consent.startswith("Sie sehen Bilder") and german.survey == "eyesight"
-    english = gather_settings(request, {}).config
+    english = gather_settings(request, {})[0]
     assert english.digest != german.digest
     # settings that older studies lack change nothing as long as they are not used
     plain = StudyConfig(name="a", title="b")

@@ -172,6 +172,6 @@ def test_the_default_consent_says_that_the_answer_about_eyesight_is_stored(langu
     options = {"language": language, "kind": kind}
     word = read_texts(language)["study.consent.eyesight"]
     assert {"en": "how well you see, and store", "de": "speichern"}[language] in word
-    assert word in gather_settings(request, options).config.consent
-    without = gather_settings(request, options | {"survey": "none"}).config.consent
+    assert word in gather_settings(request, options)[0].consent
+    without = gather_settings(request, options | {"survey": "none"})[0].consent
     assert word not in without

@@ -4,8 +4,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from inspect import Parameter
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options
 from eyechart.cli.shared.help import examples
@@ -15,11 +14,6 @@ from eyechart_experiment.design.budget import Prices
 from eyechart_experiment.design.study_settings import StudyRequest
 from eyechart_experiment.recruiters import platform_warnings, recruiter_settings
 from eyechart_experiment.study_config import STUDY, StudyConfig
-
-if TYPE_CHECKING:
-    import torch
-
-    from eyechart_experiment.design.planning import StudyPlan
 
 
 def config_fields() -> list[Field]:
@@ -58,38 +52,34 @@ def new(
     prices: Prices,
 ) -> None:
     """Create a study: render its stimuli, check its balance, estimate its cost."""
-    from eyechart.core.devices import find_device
-    from eyechart.testsets.testset import read_testset
-    from eyechart_experiment.design.planning import plan_study
-    from eyechart_experiment.design.study_settings import gather_settings, with_side
-
-    settings = gather_settings(request, config)
-    prices.check()
-    request.check(settings.config.kind, "clean_k" in config)
-    testset = read_testset(request.testset)
-    settings = with_side(settings, testset.header.stimulus)
-    plan = plan_study(testset, settings, request, prices)
-    _make(plan, request.images, find_device(request.device))
-
-
-def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> None:
     from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.core.devices import find_device
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
-    from eyechart_experiment.design.plan_text import power_text
-    from eyechart_experiment.design.study_build import carry_out, prepare, side_of
+    from eyechart.testsets.testset import read_testset
+    from eyechart_experiment.design.plan_text import plan_text
+    from eyechart_experiment.design.planning import plan_study
+    from eyechart_experiment.design.study_build import StudyBuild, side_of
+    from eyechart_experiment.design.study_settings import gather_settings, with_side
 
-    order = plan.order
+    settings, chosen = gather_settings(request, config)
+    prices.check()
+    request.check(settings.kind, "clean_k" in config)
+    testset = read_testset(request.testset)
+    settings = with_side(settings, testset.header.stimulus, is_chosen="side" in chosen)
+    minutes = settings.minutes if "minutes" in chosen else None
+    plan = plan_study(testset, settings, request, prices, minutes)
+    device, order = find_device(request.device), plan.order
     # before images are loaded, so that a folder that cannot be used is reported at once
-    begun = prepare(order)
-    source = find_source(images, order.testset.header.stimulus, leave_out=order.folder)
+    build = StudyBuild(order)
+    source = find_source(request.images, testset.header.stimulus, leave_out=order.folder)
     with ProgressBars() as bars:
-        loaded = source.load(Plan(), bars)
-        text = plan.text(side_of(order, loaded)) + power_text(plan)
+        images = source.load(Plan(), bars)
+        text = plan_text(plan, side_of(order, images))
         print(text, end="")
         step = bars.begin("stimuli", len(order.rows))
         try:
-            count = carry_out(begun, loaded, device, text, step)
+            count = build.carry_out(images, device, text, step)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: finished stimuli are in {order.folder}; run the same command"
@@ -97,7 +87,7 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
             ) from None
     for warning in platform_warnings(order.config.recruiter_settings):
         print(f"Note: {warning}")
-    if begun.is_finished:
+    if build.is_finished:
         print(f"{order.folder} already exists; all of its {count} stimuli are valid.")
     else:
         quoted = shlex.quote(str(order.folder))

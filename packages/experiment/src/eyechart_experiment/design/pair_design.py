@@ -20,10 +20,7 @@ from eyechart.corruptions.suites.suite import all_entries
 from eyechart.humans.human_responses import DIFFERENT, SAME
 from eyechart.humans.transfer import class_of
 from eyechart_experiment.design.stimulus_design import (
-    CATCH,
     MAIN,
-    PRACTICE,
-    QUALIFICATION,
     PlannedStimulus,
     pool_sizes,
     source_loads,
@@ -47,7 +44,7 @@ Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Question:
+class CorruptionPair:
     """Two corruptions, in alphabetical order, that participants are asked to tell apart."""
 
     a: str
@@ -59,19 +56,19 @@ class Question:
         return f"{self.a}|{self.b}"
 
 
-def questions_of(corruptions: Sequence[str]) -> list[Question]:
+def all_pairs(corruptions: Sequence[str]) -> list[CorruptionPair]:
     """Return all pairs of these corruptions."""
     if len(corruptions) < 2:
         raise UsageError(
             "A same-different study needs at least 2 corruptions, and the test set has"
             f" {len(corruptions)}: make a test set with more corruptions."
         )
-    return [Question(a, b) for a, b in combinations(sorted(corruptions), 2)]
+    return [CorruptionPair(a, b) for a, b in combinations(sorted(corruptions), 2)]
 
 
 def design_pairs(
     sources: Sequence[StudyImage],
-    questions: Sequence[Question],
+    pairs: Sequence[CorruptionPair],
     per_pair: int,
     config: StudyConfig,
     *,
@@ -92,11 +89,10 @@ def design_pairs(
     def design(n_trials: int) -> tuple[list[PlannedStimulus], int]:
         """Return the stimuli, and how many trials of `n_trials` a participant can complete."""
         pools = pool_sizes(replace(config, trials=n_trials), catch_pool, len(sources))
-        counts = {PRACTICE: pools.practice, QUALIFICATION: pools.qualification, CATCH: pools.catch}
-        stimuli = obvious_pairs(sources, counts, seed)
+        stimuli = obvious_pairs(sources, pools, seed)
         taken = {row.digest for stimulus in stimuli for row in stimulus.images}
         rows = [row for image in sources if image.digest not in taken for row in image.corrupted]
-        stimuli += matched_pairs(rows, questions, per_pair, config.k, seed)
+        stimuli += matched_pairs(rows, pairs, per_pair, config.k, seed)
         return stimuli, trials_within_reach(stimuli, seed)
 
     stimuli, reach = design(config.trials)
@@ -114,7 +110,7 @@ def design_pairs(
 
 
 def matched_pairs(
-    rows: Sequence[StudySample], questions: Sequence[Question], per_pair: int, k: int, seed: int
+    rows: Sequence[StudySample], pairs: Sequence[CorruptionPair], per_pair: int, k: int, seed: int
 ) -> list[PlannedStimulus]:
     """Return the stimuli of the main trials, half "same" and half "different" for each pair.
 
@@ -124,14 +120,14 @@ def matched_pairs(
     random = np.random.default_rng(seed)
     by_name = {
         name: _Pool([row for row in rows if row.corruption == name and row.change >= VISIBLE])
-        for question in questions
-        for name in (question.a, question.b)
+        for pair in pairs
+        for name in (pair.a, pair.b)
     }
     uses: Counter[str] = Counter()
     stimuli = []
-    for question in questions:
-        a, b = by_name[question.a], by_name[question.b]
-        low, high = _common_range(question, a, b)
+    for pair in pairs:
+        a, b = by_name[pair.a], by_name[pair.b]
+        low, high = _common_range(pair, a, b)
         half = per_pair // 2
         for step in range(half):
             # Midpoints of equal steps: at the ends of the range, samples lie on one side only.
@@ -145,7 +141,7 @@ def matched_pairs(
                 # Otherwise, the first corruption of the pair would always be on the left.
                 if random.random() < 0.5:
                     images = images[::-1]
-                stimuli.append(PlannedStimulus(MAIN, truth, k, images, question.name))
+                stimuli.append(PlannedStimulus(MAIN, truth, k, images, pair.name))
     return stimuli
 
 
@@ -163,8 +159,8 @@ class _Pool:
         return np.argsort(np.abs(self.delta_v - wanted), kind="stable")[:NEAREST]
 
 
-def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]:
-    for name, pool in ((question.a, a), (question.b, b)):
+def _common_range(pair: CorruptionPair, a: _Pool, b: _Pool) -> tuple[float, float]:
+    for name, pool in ((pair.a, a), (pair.b, b)):
         if len(set(pool.digests.tolist())) < 2:
             raise UsageError(
                 f"{name} has samples of {len(set(pool.digests.tolist()))} source images for the"
@@ -174,7 +170,7 @@ def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]
     high = float(min(a.delta_v.max(), b.delta_v.max()))
     if low > high:
         raise UsageError(
-            f"The ranges of visual change of {question.a} and {question.b} do not overlap"
+            f"The ranges of visual change of {pair.a} and {pair.b} do not overlap"
             f" ({a.delta_v.min():.2f} to {a.delta_v.max():.2f} and {b.delta_v.min():.2f} to"
             f" {b.delta_v.max():.2f}): select other pairs with --pair, or make the test set with"
             " --sampling uniform."

@@ -28,6 +28,21 @@ images. Measured in the trials of Geirhos et al. (2018): 0.49 in 143 pairs of re
 filtered images, and 0.42 in 60 pairs of responses to noisy images.
 """
 
+STUDIES, N_BOOTSTRAP = 4, 200
+"""Number of simulated studies over which the half-width is averaged, and replicates in each."""
+
+MIN_IMAGES = 20
+"""Minimum number of images; a bootstrap over fewer claims a precision that it cannot know."""
+
+BEHIND = 0.15
+"""The model to which humans are compared loses its accuracy at a Δv that is lower by this."""
+
+# The conventional power (Cohen, 1988).
+POWER = 0.8
+# Standard error of a power of 0.8: sqrt(0.8 * 0.2 / 200), about 0.03.
+SIMULATIONS = 200
+STEP = 0.01
+
 
 @dataclass(frozen=True)
 class StimulusTable:
@@ -138,41 +153,12 @@ def _hits(
     return rows, random.random(len(rows)) < rates[rows]
 
 
-STUDIES, N_BOOTSTRAP = 4, 200
-"""Number of simulated studies over which the half-width is averaged, and replicates in each."""
-
-MIN_IMAGES = 20
-"""Minimum number of images; a bootstrap over fewer claims a precision that it cannot know."""
-
-BEHIND = 0.15
-"""The model to which humans are compared loses its accuracy at a Δv that is lower by this."""
-
-
-@dataclass(frozen=True)
-class ExpectedPrecision:
-    """Half-widths of 95 % intervals to expect for one corruption.
-
-    Attributes:
-        area: Area under the assumed human curve, R_a^h.
-        area_half_width: Half the width of its interval.
-        hmri: HMRI of the assumed model, which is `BEHIND` humans.
-        hmri_half_width: Half the width of its interval.
-    """
-
-    corruption: str
-    n_responses: int
-    area: float
-    area_half_width: float
-    hmri: float
-    hmri_half_width: float
-
-
 def expected_precision(
     table: StimulusTable,
     curve: Psychometric | None = None,
     seed: int = 0,
     agreement: float = AGREEMENT,
-) -> ExpectedPrecision | None:
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Return the precision to expect for one corruption; None if there is too little data.
 
     Simulated responses to the planned stimuli are analyzed as those of a real study are: a curve
@@ -184,6 +170,10 @@ def expected_precision(
         curve: The assumed psychometric curve of humans.
         seed: Random seed.
         agreement: Correlation of two participants' correctness on the same stimulus.
+
+    Returns:
+        The area under the assumed human curve (R_a^h) and the HMRI of the assumed model, which is
+        `BEHIND` humans; each with half the width of its 95 % interval.
     """
     if len(table.image) < MIN_IMAGES:
         return None
@@ -199,15 +189,13 @@ def expected_precision(
             hmri, _ = compared_replicates(human_curve, model_curve)
         except UsageError:
             return None
-        areas.append((human_curve.area, _half_width(human_curve.areas)))
+        areas.append((human_curve.area, np.ptp(percentile_interval(human_curve.areas, CONFIDENCE))))
         # A replicate in which HMRI is not defined is NaN.
-        hmris.append((float(np.nanmean(hmri)), _half_width(hmri)))
-    (area, area_half_width), (hmri_mean, hmri_half_width) = (
+        hmris.append((np.nanmean(hmri), np.ptp(percentile_interval(hmri, CONFIDENCE))))
+    (area, area_width), (hmri_mean, hmri_width) = (
         np.mean(pairs, axis=0).tolist() for pairs in (areas, hmris)
     )
-    return ExpectedPrecision(
-        table.corruption, table.n_responses, area, area_half_width, hmri_mean, hmri_half_width
-    )
+    return (area, area_width / 2), (hmri_mean, hmri_width / 2)
 
 
 def human_curve_of(
@@ -240,46 +228,29 @@ def _model_curve(table: StimulusTable, curve: Psychometric, random: np.random.Ge
     )
 
 
-def _half_width(replicates: FloatArray) -> float:
-    low, high = percentile_interval(replicates, CONFIDENCE)
-    return float(high - low) / 2
-
-
-# The conventional power (Cohen, 1988).
-POWER = 0.8
-# Standard error of a power of 0.8: sqrt(0.8 * 0.2 / 200), about 0.03.
-SIMULATIONS = 200
-STEP = 0.01
-
-
-@dataclass(frozen=True)
-class PairPower:
-    """What a study can say about one pair of corruptions.
-
-    Attributes:
-        n_responses: Responses per pair.
-        n_participants: Participants who respond to a pair.
-        detectable: Lowest accuracy at which a pair is told apart with a probability of at least
-            80 %, after the correction over all pairs; None if there is none.
-        alike: Probability that the interval shows that two corruptions are not told apart, if
-            participants can only guess.
-    """
-
-    n_responses: int
-    n_participants: int
-    detectable: float | None
-    alike: float
-
-
-def pair_power(n_responses: int, n_participants: int, n_pairs: int, seed: int = 0) -> PairPower:
+def pair_power(
+    n_responses: int, n_participants: int, n_pairs: int, seed: int = 0
+) -> tuple[float | None, float]:
     """Return what a same/different study can detect, from simulated participants.
 
     Each participant is simulated with the same accuracy, and responses are spread evenly over
     participants. The test is the one over participants, corrected for `n_pairs` pairs as if all of
     them had the same p-value.
 
+    Args:
+        n_responses: Responses per pair.
+        n_participants: Participants who respond to a pair.
+        n_pairs: Number of pairs.
+        seed: Random seed.
+
+    Returns:
+        The lowest accuracy at which a pair is told apart with a probability of at least 80 %, after
+        the correction over all pairs, or None if there is none; and the probability that the
+        interval shows that two corruptions are not told apart, if participants can only guess.
+
     Example:
-        >>> pair_power(n_responses=200, n_participants=20, n_pairs=3).detectable
+        >>> detectable, alike = pair_power(n_responses=200, n_participants=20, n_pairs=3)
+        >>> detectable
         0.63
     """
     # At least one response for each participant, which reduceat in `_correct` relies on.
@@ -287,7 +258,7 @@ def pair_power(n_responses: int, n_participants: int, n_pairs: int, seed: int = 
     counts = np.full(n_used, n_responses // max(n_used, 1))
     counts[: n_responses - int(counts.sum())] += 1
     if n_used < MIN_OBSERVERS or n_responses < MIN_RESPONSES:
-        return PairPower(n_responses, n_used, None, 0.0)
+        return None, 0.0
 
     def told_apart(accuracy: float) -> float:
         found = [
@@ -313,7 +284,7 @@ def pair_power(n_responses: int, n_participants: int, n_pairs: int, seed: int = 
         clustered_interval(correct, counts, CONFIDENCE)[1]
         for correct in _correct(counts, 0.5, seed)
     ]
-    return PairPower(n_responses, n_used, detectable, float(np.mean(np.array(limits) < ALIKE)))
+    return detectable, float(np.mean(np.array(limits) < ALIKE))
 
 
 def _correct(counts: NDArray[np.int64], accuracy: float, seed: int) -> NDArray[np.int64]:

@@ -31,36 +31,10 @@ class PlannedStimulus:
     pair: str | None = None
 
 
-@dataclass(frozen=True)
-class Pools:
-    """Number of stimuli reserved for practice, qualification and catch trials."""
-
-    practice: int
-    qualification: int
-    catch: int
-
-    @property
-    def total(self) -> int:
-        """Return the total number of reserved stimuli."""
-        return self.practice + self.qualification + self.catch
-
-
-def _remedy(pools: Pools, room: int) -> str:
-    """Return what to lower; `room` is the number of main trials for which there are images."""
-    if room > 0:
-        return f"lower --trials to at most {room}, or "
-    counts = {
-        "--practice": pools.practice, "--qualification": pools.qualification,
-        "--catch": pools.catch,
-    }  # fmt: skip
-    names = [name for name, count in counts.items() if count]
-    return f"lower {', '.join(names)} and --trials, or " if names else ""
-
-
 def pool_sizes(
     config: StudyConfig, catch_pool: int | None, available: int, chosen: Chosen | None = None
-) -> Pools:
-    """Return how many stimuli to reserve for each role.
+) -> dict[str, int]:
+    """Return how many stimuli to reserve for practice, qualification and catch trials.
 
     Practice and qualification get 1.5 times as many stimuli as one participant needs, because
     trials lost when a page is reloaded must be replaced; catch trials get twice as many. If there
@@ -87,25 +61,33 @@ def pool_sizes(
                 f"--{role}-images must have at least the {getattr(config, role)} images that one"
                 f" participant sees (--{role}), got {size}."
             )
-    usual = 2 * config.catch if catch_pool is None else catch_pool
-    catch = sizes.get(CATCH, usual)
+    catch = 2 * config.catch if catch_pool is None else catch_pool
     n_images = 2 if config.kind == "same-different" else 1
-    qualification = sizes.get(QUALIFICATION, -(-config.qualification * 3 // 2))
-    ample = Pools(-(-config.practice * 3 // 2), qualification, catch)
-    if n_images * (ample.total + config.trials) <= available:
+    smallest = {
+        PRACTICE: config.practice, QUALIFICATION: config.qualification, CATCH: catch, **sizes,
+    }  # fmt: skip
+    ample = {
+        PRACTICE: -(-config.practice * 3 // 2),
+        QUALIFICATION: -(-config.qualification * 3 // 2),
+        CATCH: catch,
+        **sizes,
+    }
+    if n_images * (sum(ample.values()) + config.trials) <= available:
         return ample
-    qualification = sizes.get(QUALIFICATION, config.qualification)
-    smallest = Pools(config.practice, qualification, catch)
-    wanted = n_images * (smallest.total + config.trials)
+    wanted = n_images * (sum(smallest.values()) + config.trials)
     if wanted > available:
-        room = available // n_images - smallest.total
+        room = available // n_images - sum(smallest.values())
+        reserved = ", ".join(f"--{role}" for role, size in smallest.items() if size)
+        remedy = f"lower {reserved} and --trials, or " if reserved else ""
+        if room > 0:
+            remedy = f"lower --trials to at most {room}, or "
         double = " two per trial" if n_images == 2 else ""
         raise UsageError(
             f"The test set has {available} source images and this study needs {wanted}:{double}"
-            f" for {smallest.practice} practice, {smallest.qualification} qualification and"
-            f" {smallest.catch} catch trials, and for the {config.trials} trials of one"
-            f" participant, who never sees a source image twice: {_remedy(smallest, room)}make the"
-            " test set from more images."
+            f" for {smallest[PRACTICE]} practice, {smallest[QUALIFICATION]} qualification and"
+            f" {smallest[CATCH]} catch trials, and for the {config.trials} trials of one"
+            f" participant, who never sees a source image twice: {remedy}make the test set from"
+            " more images."
         )
     return smallest
 
@@ -140,7 +122,7 @@ def design_categories(
     mild = sorted(
         (source for source in aside[PRACTICE] if source.corrupted),
         key=lambda source: _mildest(source).change,
-    )[: pools.practice // 2]
+    )[: pools[PRACTICE] // 2]
     stimuli = [_single(PRACTICE, _mildest(source)) for source in mild]
     not_clean = {source.digest for source in mild}
     taken = {image.digest for images in aside.values() for image in images}
@@ -161,7 +143,7 @@ def design_categories(
 
 
 def set_aside(
-    sources: Sequence[StudyImage], pools: Pools, seed: int, chosen: Chosen | None = None
+    sources: Sequence[StudyImage], pools: Mapping[str, int], seed: int, chosen: Chosen | None = None
 ) -> dict[str, list[StudyImage]]:
     """Return source images for practice, qualification and catch trials, balanced over categories.
 
@@ -188,14 +170,12 @@ def set_aside(
     ):
         left.setdefault(source.category, []).append(source)
     half = {name: len(members) / 2 for name, members in left.items()}
-    for role, count in (
-        (QUALIFICATION, pools.qualification), (CATCH, pools.catch), (PRACTICE, pools.practice),
-    ):  # fmt: skip
+    for role in (QUALIFICATION, CATCH, PRACTICE):
         if role in aside:
             continue
         drawn = aside.setdefault(role, [])
         used: Counter[str] = Counter()
-        for _ in range(count):
+        for _ in range(pools[role]):
             category = min(
                 (name for name, members in left.items() if members),
                 key=lambda name: (

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,6 @@ from eyechart_experiment.design.stimulus_files import (
     make_images,
     recorded_images,
 )
-from eyechart_experiment.design.study_samples import StudySample
 from eyechart_experiment.storage import experiment_folder as study_files
 from eyechart_experiment.storage.database import Database, open_database
 from eyechart_experiment.storage.database_tables import (
@@ -43,6 +43,9 @@ from eyechart_experiment.study_config import (
 )
 
 RECORD = "making.json"
+
+AT_ONCE = 500
+"""Number of source images looked up in one query."""
 
 
 class StudyIdentity(Record):
@@ -110,73 +113,168 @@ class StudyOrder:
             seed=self.seed,
             design=dict(self.design),
             # Hashed, because the URL may contain a password.
-            database=None if self.database is None else _hash(self.database.encode()),
+            database=None
+            if self.database is None
+            else hashlib.sha256(self.database.encode()).hexdigest()[:16],
             secret=None if self.secret is None else study_files.fingerprint(self.secret),
         )
 
 
-@dataclass(frozen=True)
-class PreparedStudy:
-    """A checked request; `is_finished` means that the study exists and lacks only image files."""
+class StudyBuild:
+    """The build of a study, checked against its folder; `carry_out` writes it.
 
-    order: StudyOrder
-    secret: bytes
-    created_at: datetime
-    is_finished: bool
+    `is_finished` means that the study exists and lacks only image files.
 
-
-def prepare(order: StudyOrder) -> PreparedStudy:
-    """Check a requested study against its folder and return it; nothing is written."""
-    where = order.folder
-    began = _look(where, order.identity())
-    finished = (where / study_files.CONFIG).exists()
-    if finished:
-        side = read_config(where / study_files.CONFIG).side
-        rows = _shown(order)
-        if len(good_images(order.testset, rows, where, side)) == len(rows):
-            raise UsageError(f"{where} is already a study: choose another folder.")
-    if (where / study_files.SECRET).exists():
-        secret = study_files.read_secret(where / study_files.SECRET)
-    else:
-        secret = order.secret or study_files.new_secret()
-    created_at = began or datetime.now(UTC)
-    if order.database is not None:
-        database = open_database(order.database, create=True)
-        try:
-            with database.reading() as db:
-                # Only for its checks: another study of this name is rejected before images are
-                # rendered.
-                is_stored(db, order.config, study_files.fingerprint(secret), created_at)
-        finally:
-            database.close()
-    return PreparedStudy(order, secret, created_at, finished)
-
-
-def carry_out(
-    begun: PreparedStudy, images: ImageSet, device: torch.device, text: str, step: Advance
-) -> int:
-    """Build the study and return the number of images it shows.
-
-    `text` is the plan in words, which is stored with the study; `step` is called after each image.
+    Raises:
+        UsageError: If the folder contains anything other than this study.
     """
-    order, where = begun.order, begun.order.folder
-    config = replace(order.config, side=side_of(order, images))
-    try:
-        where.mkdir(exist_ok=True)
-        with try_lock(where / RECORD) as ours:
-            if not ours:
-                raise UsageError(f"Another run is building {where}: wait until it has finished.")
-            remove_leftovers([where, where / study_files.STIMULI])
-            _begin(begun)
-            rows = _shown(order) if begun.is_finished else order.rows
-            digests = make_images(
-                order.testset, images, rows, where, device=device, side=config.side, step=step
+
+    def __init__(self, order: StudyOrder) -> None:
+        where = order.folder
+        began = _look(where, order.identity())
+        self.order = order
+        self.is_finished = (where / study_files.CONFIG).exists()
+        if self.is_finished:
+            side = read_config(where / study_files.CONFIG).side
+            rows = self._shown()
+            if len(good_images(order.testset, rows, where, side)) == len(rows):
+                raise UsageError(f"{where} is already a study: choose another folder.")
+        if (where / study_files.SECRET).exists():
+            self._secret = study_files.read_secret(where / study_files.SECRET)
+        else:
+            self._secret = order.secret or study_files.new_secret()
+        self._created_at = began or datetime.now(UTC)
+        if order.database is not None:
+            opened = open_database(order.database, create=True)
+            # For its checks: another study of this name is rejected before images are rendered.
+            with closing(opened) as database, database.reading() as db:
+                self._is_stored(db, order.config)
+
+    def carry_out(self, images: ImageSet, device: torch.device, text: str, step: Advance) -> int:
+        """Build the study and return the number of images it shows.
+
+        `text` is the plan in words, which is stored with the study; `step` is called after each
+        image.
+        """
+        order, where = self.order, self.order.folder
+        config = replace(order.config, side=side_of(order, images))
+        try:
+            where.mkdir(exist_ok=True)
+            with try_lock(where / RECORD) as ours:
+                if not ours:
+                    raise UsageError(
+                        f"Another run is building {where}: wait until it has finished."
+                    )
+                remove_leftovers([where, where / study_files.STIMULI])
+                self._begin()
+                rows = self._shown() if self.is_finished else order.rows
+                digests = make_images(
+                    order.testset, images, rows, where, device=device, side=config.side, step=step
+                )
+                if not self.is_finished:
+                    with atomic_file(where / study_files.PLAN) as temporary:
+                        temporary.write_text(text, encoding="utf-8")
+                    opened = open_database(study_files.database_url(where), create=True)
+                    with closing(opened) as database:
+                        self._store(database, config, digests)
+                    # Written last: a folder without this file is not yet a study.
+                    with atomic_file(where / study_files.CONFIG) as temporary:
+                        temporary.write_text(config_text(config), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"Cannot write into {where}: {error.strerror or error}.") from None
+        return len(digests)
+
+    def _shown(self) -> set[int]:
+        """Return the test-set rows that a finished study shows, even if its image list was lost."""
+        return self.order.rows | recorded_images(self.order.folder).keys()
+
+    def _begin(self) -> None:
+        order, where = self.order, self.order.folder
+        # The record first: without it, the other files would count as those of another program.
+        if not (where / RECORD).exists():
+            record = BuildRecord(
+                began=self._created_at, settings=order.identity(), origin=order.origin
             )
-            if not begun.is_finished:
-                _finish(begun, config, text, digests)
-    except OSError as error:
-        raise UsageError(f"Cannot write into {where}: {error.strerror or error}.") from None
-    return len(digests)
+            with atomic_file(where / RECORD) as temporary:
+                temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+        if not (where / study_files.SECRET).exists():
+            study_files.write_private(where / study_files.SECRET, f"{self._secret.hex()}\n")
+        if order.database is not None and not (where / study_files.DATABASE).exists():
+            # The database URL may contain a password.
+            study_files.write_private(where / study_files.DATABASE, f"{order.database}\n")
+
+    def _is_stored(self, db: Db, config: StudyConfig) -> bool:
+        """Return whether this study is already stored, as a resumed build may find it.
+
+        Raises:
+            UsageError: If another study has the same name, or the database has a different secret.
+        """
+        known = db.scalar(select(InstallationRow.secret))
+        if known is not None and known != study_files.fingerprint(self._secret):
+            raise UsageError(
+                "The studies in the database use a different secret, so their participants would"
+                " not be recognized: pass --secret with the folder of the first study."
+            )
+        study = db.scalar(select(StudyRow).where(StudyRow.name == config.name))
+        if study is None:
+            return False
+        if study.created_at != self._created_at:
+            raise UsageError(
+                f"The database already has a study named '{config.name}': choose another --name."
+            )
+        return True
+
+    def _store(self, database: Database, config: StudyConfig, digests: Mapping[int, str]) -> None:
+        """Write the study in one transaction; `digests` maps test-set rows to pixel SHA-256."""
+        try:
+            with database.writing() as db:
+                if not self._is_stored(db, config):
+                    self._add(db, config, digests)
+        except IntegrityError:
+            raise UsageError(
+                "Another process wrote a study into the database at the same time: run the command"
+                " again."
+            ) from None
+
+    def _add(self, db: Db, config: StudyConfig, digests: Mapping[int, str]) -> None:
+        if db.scalar(select(InstallationRow.id)) is None:
+            db.add(InstallationRow(id=1, secret=study_files.fingerprint(self._secret)))
+        study = StudyRow(
+            name=config.name,
+            config=config.plain(),
+            config_hash=config.digest,
+            status="open",
+            created_at=self._created_at,
+        )
+        db.add(study)
+        db.flush()
+        stimuli = self.order.stimuli
+        source_ids = _add_sources(db, stimuli)
+        orders = np.random.default_rng(self.order.seed).random(len(stimuli))
+        db.add_all(
+            StimulusRow(
+                study_id=study.id,
+                role=planned.role,
+                truth=planned.truth,
+                capacity=planned.capacity,
+                taken=0,
+                shuffle=float(order),
+                pair=planned.pair,
+                images=[
+                    StimulusImageRow(
+                        place=index,
+                        source_id=source_ids[row.digest],
+                        row=row.row,
+                        corruption=row.corruption,
+                        parameters=dict(row.parameters),
+                        delta_v=row.delta_v,
+                        sha256=digests[row.row],
+                    )
+                    for index, row in enumerate(planned.images)
+                ],
+            )
+            for planned, order in zip(stimuli, orders, strict=True)
+        )
 
 
 def side_of(order: StudyOrder, images: ImageSet) -> int:
@@ -199,11 +297,6 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
         )
     # No size at all: none of the images is in the test set, which a later check reports by name.
     return next(iter(sizes), (order.config.side, 0))[0]
-
-
-def _shown(order: StudyOrder) -> set[int]:
-    """Return the test-set rows that a finished study shows, even if its image list was lost."""
-    return order.rows | recorded_images(order.folder).keys()
 
 
 def _look(where: Path, identity: StudyIdentity) -> datetime | None:
@@ -237,39 +330,6 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
     return known.began
 
 
-def _begin(begun: PreparedStudy) -> None:
-    where = begun.order.folder
-    # The record first: without it, the other files would count as those of another program.
-    if not (where / RECORD).exists():
-        order = begun.order
-        record = BuildRecord(began=begun.created_at, settings=order.identity(), origin=order.origin)
-        with atomic_file(where / RECORD) as temporary:
-            temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
-    if not (where / study_files.SECRET).exists():
-        study_files.write_private(where / study_files.SECRET, f"{begun.secret.hex()}\n")
-    if begun.order.database is not None and not (where / study_files.DATABASE).exists():
-        # The database URL may contain a password.
-        study_files.write_private(where / study_files.DATABASE, f"{begun.order.database}\n")
-
-
-def _finish(
-    begun: PreparedStudy, config: StudyConfig, text: str, digests: Mapping[int, str]
-) -> None:
-    order, where = begun.order, begun.order.folder
-    with atomic_file(where / study_files.PLAN) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    fingerprint = study_files.fingerprint(begun.secret)
-    entry = StudyEntry(config, order.stimuli, fingerprint, begun.created_at, order.seed)
-    database = open_database(study_files.database_url(where), create=True)
-    try:
-        store(database, entry, digests)
-    finally:
-        database.close()
-    # Written last: a folder without this file is not yet a study.
-    with atomic_file(where / study_files.CONFIG) as temporary:
-        temporary.write_text(config_text(config), encoding="utf-8")
-
-
 def read_record(path: Path) -> BuildRecord | None:
     """Return the record of a study's build, or None if it cannot be read."""
     try:
@@ -278,110 +338,7 @@ def read_record(path: Path) -> BuildRecord | None:
         return None
 
 
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
-AT_ONCE = 500
-"""Number of source images looked up in one query."""
-
-
-@dataclass(frozen=True)
-class StudyEntry:
-    """A study as it is stored in the database.
-
-    `fingerprint` identifies the secret. `created_at` is when the folder was created. A resumed
-    build uses this time to recognize a study that was stored before the interruption.
-    """
-
-    config: StudyConfig
-    stimuli: Sequence[PlannedStimulus]
-    fingerprint: str
-    created_at: datetime
-    seed: int
-
-
-def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetime) -> bool:
-    """Return whether this study is already stored.
-
-    Raises:
-        UsageError: If another study has the same name, or the database has a different secret.
-    """
-    known = db.scalar(select(InstallationRow.secret))
-    if known is not None and known != fingerprint:
-        raise UsageError(
-            "The studies in the database use a different secret, so their participants would not"
-            " be recognized: pass --secret with the folder of the first study."
-        )
-    study = db.scalar(select(StudyRow).where(StudyRow.name == config.name))
-    if study is None:
-        return False
-    if study.created_at != created_at:
-        raise UsageError(
-            f"The database already has a study named '{config.name}': choose another --name."
-        )
-    return True
-
-
-def store(database: Database, entry: StudyEntry, digests: Mapping[int, str]) -> None:
-    """Write a study in one transaction; `digests` maps test-set rows to pixel SHA-256 digests."""
-    try:
-        with database.writing() as db:
-            if not is_stored(db, entry.config, entry.fingerprint, entry.created_at):
-                _add(db, entry, digests)
-    except IntegrityError:
-        raise UsageError(
-            "Another process wrote a study into the database at the same time: run the command"
-            " again."
-        ) from None
-
-
-def _add(db: Db, entry: StudyEntry, digests: Mapping[int, str]) -> None:
-    if db.scalar(select(InstallationRow.id)) is None:
-        db.add(InstallationRow(id=1, secret=entry.fingerprint))
-    config = entry.config
-    study = StudyRow(
-        name=config.name,
-        config=config.plain(),
-        config_hash=config.digest,
-        status="open",
-        created_at=entry.created_at,
-    )
-    db.add(study)
-    db.flush()
-    sources = _sources(db, entry.stimuli)
-    orders = np.random.default_rng(entry.seed).random(len(entry.stimuli))
-    db.add_all(
-        StimulusRow(
-            study_id=study.id,
-            role=planned.role,
-            truth=planned.truth,
-            capacity=planned.capacity,
-            taken=0,
-            shuffle=float(order),
-            pair=planned.pair,
-            images=[
-                _image(row, number, sources[row.digest], digests[row.row])
-                for number, row in enumerate(planned.images)
-            ],
-        )
-        for planned, order in zip(entry.stimuli, orders, strict=True)
-    )
-
-
-def _image(row: StudySample, index: int, source_id: int, sha256: str) -> StimulusImageRow:
-    return StimulusImageRow(
-        place=index,
-        source_id=source_id,
-        row=row.row,
-        corruption=row.corruption,
-        parameters=dict(row.parameters),
-        delta_v=row.delta_v,
-        sha256=sha256,
-    )
-
-
-def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
+def _add_sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
     """Return the ids of source images by digest; missing images are added to the database."""
     wanted = {row.digest: row for planned in stimuli for row in planned.images}
     digests = list(wanted)

@@ -1,22 +1,28 @@
-"""Options of `experiment new`, and the settings of a study that they and the settings file give."""
+"""Options of `experiment new`, and the settings of a study that they and its files give.
+
+This module imports nothing slow, because the command line is built from these records.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import unknown_name
-from eyechart.core.yaml_text import parse_yaml
-from eyechart.images.stimulus import find_stimulus
 from eyechart_experiment.languages import DEFAULT, read_texts
 from eyechart_experiment.recruiters import recruiter_settings
 from eyechart_experiment.study_config import KINDS, STUDY, TRIALS, StudyConfig, config_from
 
+Parsed = TypeVar("Parsed")
+
 PER_PAIR = 40
+
+MINUTES = "{minutes}"
+"""Placeholder in a consent text for the duration of the session."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,28 +163,13 @@ class StudyRequest:
             )
 
 
-MINUTES = "{minutes}"
-"""Placeholder in a consent text for the duration of the session."""
+def gather_settings(
+    request: StudyRequest, options: Mapping[str, object]
+) -> tuple[StudyConfig, frozenset[str]]:
+    """Return the settings of a study, and the names of those that the experimenter chose.
 
-
-@dataclass(frozen=True)
-class StudySettings:
-    """A study's settings before its budget is known; `minutes` and `side` are None unless set."""
-
-    config: StudyConfig
-    minutes: int | None
-    side: int | None
-
-    def final(self, minutes: int) -> StudyConfig:
-        """Return the settings with the duration filled in, including in the consent text."""
-        consent = self.config.consent.replace(MINUTES, str(minutes))
-        return replace(self.config, minutes=minutes, consent=consent)
-
-
-def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> StudySettings:
-    """Return the settings of a study: `options` override the file, which overrides the defaults.
-
-    The study is named after its folder unless a name is given.
+    `options` override the file, which overrides the defaults. The study is named after its folder
+    unless a name is given.
     """
     file = request.settings_file
     chosen = {**({} if file is None else _read_settings(file)), **options}
@@ -190,8 +181,10 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
     if kind not in KINDS:
         raise unknown_name("kind of experiment", kind, KINDS)
     texts = read_texts(str(chosen.get("language", DEFAULT)))
+    words = re.sub(r"[^a-z0-9]+", "-", request.folder.resolve().name.lower())
     defaults: dict[str, object] = {
-        "name": _name_of(request.folder),
+        # The longest name that `NAME` in study_config accepts.
+        "name": words.strip("-")[:63].strip("-") or "study",
         "title": texts[f"study.title.{kind}"],
         "consent": texts[f"study.consent.{kind}"],
         "survey": "eyesight",
@@ -203,22 +196,21 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
         # Images stay until the response: these studies measure discrimination, not speed.
         defaults["response_ms"] = 0
     config = config_from(defaults | chosen, "the settings" if file is None else str(file))
-    return StudySettings(
-        config,
-        config.minutes if "minutes" in chosen else None,
-        config.side if "side" in chosen else None,
-    )
+    return config, frozenset(chosen)
 
 
-def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
+def with_side(config: StudyConfig, stimulus: str, is_chosen: bool) -> StudyConfig:
     """Return the settings with `side` set to the size of the test set's images in px.
 
     `stimulus` describes how the test set's images are resized. If images keep their
     original size, which is unknown until they are opened, the settings are returned unchanged.
+    `is_chosen`: whether the experimenter chose the side.
     """
+    from eyechart.images.stimulus import find_stimulus
+
     size = find_stimulus(stimulus).width_and_height
     if size is None:
-        return settings
+        return config
     side, height = size
     if side != height:
         raise UsageError(
@@ -226,29 +218,18 @@ def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
             f" --stimulus {max(size)}, which crops images, or with {max(size)}x{max(size)}, which"
             " does not."
         )
-    if settings.side not in (None, side):
+    if is_chosen and config.side != side:
         raise UsageError(
-            f"side must equal the size of the test set's images, {side} px, got {settings.side}: "
+            f"side must equal the size of the test set's images, {side} px, got {config.side}: "
             "omit it."
         )
-    return replace(settings, config=replace(settings.config, side=side), side=side)
-
-
-def _name_of(folder: Path) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
-    # The longest name that `NAME` in study_config accepts.
-    return words[:63].strip("-") or "study"
+    return replace(config, side=side)
 
 
 def _read_settings(path: Path) -> dict[str, object]:
-    try:
-        content = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"No such file: {path}.") from None
-    except UsageError:
-        raise
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
+    from eyechart.core.yaml_text import parse_yaml
+
+    content: object = _read_file(path, parse_yaml)
     if not isinstance(content, dict):
         raise UsageError(f"{path} must contain study settings, such as 'block: 50'.")
     return content
@@ -256,14 +237,18 @@ def _read_settings(path: Path) -> dict[str, object]:
 
 def read_prose(path: Path, why: str) -> str:
     """Return the text in a file; `why` is the reason for which it must not be empty."""
+    text = _read_file(path, str).strip()
+    if not text:
+        raise UsageError(f"{path} is empty: {why}.")
+    return text
+
+
+def _read_file(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
     try:
-        text = regular_file(path).read_text(encoding="utf-8").strip()
+        return parse(regular_file(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
     except UsageError:
         raise
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
-    if not text:
-        raise UsageError(f"{path} is empty: {why}.")
-    return text
