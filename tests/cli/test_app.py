@@ -56,6 +56,16 @@ def test_list_suites_names_the_six(run):
     ]  # fmt: skip
 
 
+def test_commands_that_are_not_installed_are_rejected_with_what_to_install(run, monkeypatch):
+    monkeypatch.setattr("eyechart.cli.app.entry_points", lambda group: [])
+    monkeypatch.setattr("eyechart.cli.app.app.registered_groups", [])
+    result = run("experiment", "new")
+    assert result.status == 2 and not result.out
+    assert result.err == (
+        "eyechart experiment is not installed: run  pip install eyechart-experiment  first.\n"
+    )
+
+
 def test_version(run):
     assert run("--version").out == f"eyechart {ec.__version__}\n"
 

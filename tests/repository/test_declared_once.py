@@ -211,7 +211,7 @@ def test_exceptions_are_needed(kind):
 
 
 OTHER_NUMBERS = {
-    "eyechart_experiment/design/budget.py": "a share of simulated studies",
+    "eyechart_experiment/design/planning.py": "a share of simulated studies",
     "overlap/overlap_settings.py": "the accuracy that is kept at the mild end of a range",
     "pipeline/scoring/caveats.py": "a visual change",
     "testsets/uniform.py": "how far a search steps",

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, requires
 from xml.etree import ElementTree
 
 import pytest
@@ -322,3 +323,29 @@ def extras():
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
         "optional-dependencies"
     ]
+
+
+def test_eyechart_and_its_demo_bring_neither_web_server_nor_database():
+    own = project()
+    extras = own["optional-dependencies"]
+    waiting = [Requirement(text) for text in (*own["dependencies"], *extras["demo"])]
+    required = set()
+    while waiting:
+        requirement = waiting.pop()
+        name = requirement.name.lower()
+        if name in required:
+            continue
+        required.add(name)
+        try:
+            texts = requires(name) or []
+        except PackageNotFoundError:
+            # an alternative for another platform
+            continue
+        names = [{"extra": extra} for extra in requirement.extras] or [{"extra": ""}]
+        waiting += [
+            further
+            for further in map(Requirement, texts)
+            if further.marker is None or any(further.marker.evaluate(each) for each in names)
+        ]
+    assert {"torch", "typer", "pyarrow"} <= required
+    assert not required & {"fastapi", "sqlalchemy", "uvicorn", "starlette", "eyechart-experiment"}
