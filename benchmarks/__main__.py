@@ -37,7 +37,7 @@ from benchmarks.timing import limited_threads, machine_name
 from benchmarks.transforms import ALBUMENTATIONS, EYECHART, TransformSpeed, TransformsPlan
 from benchmarks.vif import VifPlan
 from eyechart.cli.app import main
-from eyechart.cli.shared.paths import check_file_to_write
+from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.progress import progress_bar
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.arguments import as_whole, as_within

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from commands import image_file
-from eyechart.cli.shared.merging import merge_other
+from eyechart.cli.evaluate import merge_other
 from eyechart.core.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 import eyechart as ec
 from commands import assert_rejected
-from eyechart.cli.overlap.tables import show_study
+from eyechart.cli.overlap.matrices import show_study
 from eyechart.core.storage.parts import file_name, write_parquet
 from eyechart.corruptions.suites.suite import load_suite
 from eyechart.overlap.accuracy_table import make_table, write_accuracies

@@ -10,7 +10,7 @@ from scipy.stats import kendalltau, pearsonr, rankdata, spearmanr
 
 import eyechart as ec
 from commands import assert_rejected
-from eyechart.cli.overlap.compare import matrix_among
+from eyechart.cli.overlap.matrices import matrix_among
 from eyechart.core.errors import UsageError
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_comparison import compare_matrices

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from commands import assert_rejected
-from eyechart.cli.overlap.plot import _order
+from eyechart.cli.overlap.matrices import _order
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_file import write_matrix
 from eyechart.reports.figures.overlap_figure import draw_side_by_side

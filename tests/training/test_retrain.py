@@ -16,8 +16,8 @@ import torch
 
 import tinted_contrasts
 from commands import assert_rejected
+from eyechart.cli import retrain as command
 from eyechart.cli.app import main
-from eyechart.cli.train import retrain as command
 from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import lock_folder
 from eyechart.corruptions.suites.apply import corrupt

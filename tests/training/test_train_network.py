@@ -348,5 +348,5 @@ def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, 
     def too_late(*given):
         raise AssertionError("pictures were loaded")
 
-    monkeypatch.setattr("eyechart.cli.train.network._load", too_late)
+    monkeypatch.setattr("eyechart.cli.train._load_images", too_late)
     assert_rejected(run(*words_of(home, "/proc/net.pt")), "Cannot write /proc/net.pt")

@@ -14,25 +14,23 @@ import typer
 from eyechart.cli import (
     compare,
     corrupt,
-    demo,
     evaluate,
     gallery,
     gate,
+    humans,
     listing,
-    merge,
     models,
     report,
+    rulers,
+    structure,
     testset,
+    train,
     visual_change,
 )
-from eyechart.cli.humans import group as humans
-from eyechart.cli.overlap import group as overlap
-from eyechart.cli.rulers import group as rulers
+from eyechart.cli.overlap import benchmarks, calibrate, matrices, run, select
 from eyechart.cli.shared.help import HELP_ALL, CommandLine
-from eyechart.cli.shared.image_notes import print_image_notes
+from eyechart.cli.shared.printing import print_image_notes
 from eyechart.cli.shared.stop import BROKEN_PIPE, BUG, FAILED, INTERRUPTED, USAGE, Stop
-from eyechart.cli.structure import group as structure
-from eyechart.cli.train import group as train
 from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.signals import interrupted_status, stop_on_termination
 from eyechart.core.version import __version__
@@ -43,12 +41,21 @@ app = CommandLine(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+overlap = CommandLine(help="Find corruptions that overlap, and benchmarks without overlap.")
+overlap.command("run")(run.run)
+overlap.command("matrix")(matrices.matrix)
+overlap.command("select")(select.select)
+overlap.command("plot")(matrices.plot)
+overlap.command("compare")(matrices.compare)
+overlap.command("calibrate")(calibrate.calibrate)
+overlap.command("balance")(benchmarks.balance)
+overlap.command("coverage")(benchmarks.coverage)
 # in the order of a user's work, which is also the order of the headings in help
 EVALUATION, CORRUPTIONS, INPUTS = "Evaluation", "Corruptions", "Test sets and models"
 HUMANS, STUDIES = "Human reference", "Training and studies"
 app.command("evaluate", rich_help_panel=EVALUATION)(evaluate.evaluate)
-app.command("merge", rich_help_panel=EVALUATION)(merge.merge)
-app.command("demo", rich_help_panel=EVALUATION)(demo.demo)
+app.command("merge", rich_help_panel=EVALUATION)(evaluate.merge)
+app.command("demo", rich_help_panel=EVALUATION)(evaluate.demo)
 app.command("compare", rich_help_panel=EVALUATION)(compare.compare)
 app.command("gate", rich_help_panel=EVALUATION)(gate.gate)
 app.command("report", rich_help_panel=EVALUATION)(report.report)
@@ -61,7 +68,7 @@ app.add_typer(testset.app, name="testset", rich_help_panel=INPUTS)
 app.add_typer(models.app, name="models", rich_help_panel=INPUTS)
 app.add_typer(humans.app, name="humans", rich_help_panel=HUMANS)
 app.add_typer(train.app, name="train", rich_help_panel=STUDIES)
-app.add_typer(overlap.app, name="overlap", rich_help_panel=STUDIES)
+app.add_typer(overlap, name="overlap", rich_help_panel=STUDIES)
 app.add_typer(structure.app, name="structure", rich_help_panel=STUDIES)
 
 

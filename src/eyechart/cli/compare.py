@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from eyechart.cli.overlap.output import Latex, check_latex, write_latex
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.output_files import Latex, check_latex, write_latex
 from eyechart.cli.shared.printing import print_written
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -115,7 +115,7 @@ def compare(settings: CompareSettings) -> None:
     rankings by the two benchmarks are compared. Published results are ranked together with runs on
     the same images.
     """
-    from eyechart.cli.shared.console import wide_console
+    from eyechart.cli.shared.printing import wide_console
     from eyechart.results.published_rows import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run
     from eyechart.results.standings import stand

@@ -1,16 +1,17 @@
-"""`eyechart evaluate`: robustness of models, compared with humans, as tables and files."""
+"""`eyechart evaluate`, `merge` and `demo`: robustness of models, compared with humans."""
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.report import ReportSettings, report_runs
+from eyechart.cli.shared.derived_options import derived_options, folder, folder_or_file
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.logging_results import log_to
+from eyechart.cli.shared.printing import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.phrases import count_of
@@ -102,7 +103,7 @@ def show_finished(
 
 
 def _report(evaluation: "Results", out: OutputFolder) -> None:
-    from eyechart.cli.shared.console import wide_console
+    from eyechart.cli.shared.printing import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.series.break_points import break_sentences
     from eyechart.reports.series.run_cost import cost_line
@@ -145,3 +146,79 @@ def _rank(console: "Console", out: Path) -> None:
             print()
         except UsageError as error:
             print(f"Note: {error}")
+
+
+@examples(
+    "eyechart merge results",
+    "eyechart merge /scratch/results",
+)
+def merge(
+    context: typer.Context,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", parser=folder_or_file, help="The --out folder or file of all shards."
+        ),
+    ],
+) -> None:
+    """Merge the shards of evaluate, testset make or corrupt, and score those of evaluate."""
+    with quick_imports():
+        from eyechart.cli.shared.progress import ProgressBars
+        from eyechart.pipeline.merge import merge_shards
+
+    sentence = merge_other(out)
+    if sentence is not None:
+        print(sentence)
+        return
+    with output_folder(out) as opened:
+        with ProgressBars() as bars:
+            try:
+                finished = merge_shards(opened.path, bars)
+            except KeyboardInterrupt:
+                raise stopped(opened.path, "the shards", opened.shown) from None
+        show_finished(finished, opened, shlex.join(["eyechart", *(context.obj or ())]))
+
+
+STUDIES = ("overlap study", "style", "subclass", "superclass")
+"""Kinds of studies, as in the record of their folder."""
+
+
+def merge_other(out: Path) -> str | None:
+    """Merge the shards of a test set or of corrupted images, and return a sentence about it.
+
+    Returns None if `out` is neither, so that it can only be an evaluation.
+
+    Raises:
+        UsageError: shards are missing or do not belong together, or `out` is a study, which its own
+            command finishes.
+    """
+    from eyechart.core.storage.run_folder import RECORD, read_settings
+    from eyechart.corruptions.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
+    from eyechart.testsets.testset_shards import has_testset_shards, merge_testset
+
+    if has_testset_shards(out):
+        testset = merge_testset(out)
+        names = ", ".join(testset.corruptions)
+        return f"{out}: {count_of(len(testset), 'sample')} of {names} and clean images."
+    if has_corrupted_shards(out):
+        return f"{out}: the shards are merged ({merge_corrupted(out):,} images or arrays)."
+    if (out / RECORD).is_file() and read_settings(out / RECORD).get("kind") in STUDIES:
+        raise UsageError(
+            f"{out} is a study: run its command again without --shard, which writes the results."
+        )
+    return None
+
+
+@examples(
+    "eyechart demo",
+    "eyechart demo --out first-look",
+)
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", parser=folder, help="Run folder.")] = Path(
+        "eyechart-demo"
+    ),
+) -> None:
+    """Evaluate three models on 20 images and write a report."""
+    run_evaluate(EvaluateSettings(out=Path(out)), context.obj or ())
+    report_runs(ReportSettings(runs=(Path(out),)))

@@ -150,7 +150,7 @@ def score(
 
     Prints R_a and R_p and, if the labels are the 16 categories, HMRI and MRSI.
     """
-    from eyechart.cli.shared.console import wide_console
+    from eyechart.cli.shared.printing import wide_console
     from eyechart.pipeline.scoring.result_file import score_result_files
     from eyechart.reports.number_text import estimate_text
     from eyechart.reports.terminal.result_tables import human_lines, space_tables

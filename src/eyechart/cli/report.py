@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.compare import Runs
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.logging_results import log_to
-from eyechart.cli.shared.paths import check_file_to_write
+from eyechart.cli.shared.output_files import check_file_to_write
+from eyechart.cli.shared.printing import log_to
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.derived_options import derived_options, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
-from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.paths import check_file_to_write
+from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError

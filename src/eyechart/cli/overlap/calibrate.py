@@ -208,7 +208,7 @@ def _summary(judge: "RobustnessProbe", settings: CalibrationSettings) -> str:
 def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
     from rich.table import Table
 
-    from eyechart.cli.shared.console import wide_console
+    from eyechart.cli.shared.printing import wide_console
 
     print(f"{summary}, with R and its 95 % confidence interval:")
     table = Table("Corruption", "Mildest strength", "R", "Strongest strength", "R", "Note")

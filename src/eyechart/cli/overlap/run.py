@@ -52,7 +52,7 @@ def run(
         # a study of other corruptions may not include all benchmarks of the preset
         settings = replace(settings, together=())
     settings.check()
-    from eyechart.cli.overlap.tables import show_study
+    from eyechart.cli.overlap.matrices import show_study
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.overlap.overlap_study import OverlapStudy
     from eyechart.overlap.study_execution import run_study
@@ -94,7 +94,7 @@ def run(
 
 def entries_of(suite_names: Sequence[str], corruptions: Sequence[str]) -> "tuple[Entry, ...]":
     """Return these corruptions, or all distinct corruptions of the suites if none are given."""
-    from eyechart.cli.shared.console import note_left_out
+    from eyechart.cli.shared.printing import note_left_out
     from eyechart.corruptions.suites.assets import left_out, ready_entries
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.corruptions.suites.suite_file import choose_entries

@@ -13,8 +13,23 @@ from typing import Annotated, get_args, get_origin
 import typer
 from typer.models import ParameterInfo
 
-from eyechart.cli.shared.paths import folder, folder_or_file
 from eyechart.core.options import GROUPS, Field, fields_of, has_options, preset_values
+
+
+def folder_or_file(text: str) -> Path:
+    """Return the path; reject an empty string, which would mean the current folder."""
+    # a default value is a Path already
+    if not str(text).strip():
+        raise typer.BadParameter("give a folder or a file, not an empty string.")
+    return Path(text)
+
+
+def folder(text: str) -> Path:
+    """Return the path of a folder; reject an empty string."""
+    if not str(text).strip():
+        raise typer.BadParameter("give a folder, not an empty string.")
+    return Path(text)
+
 
 PATHS = {"folder": folder, "folder or file": folder_or_file}
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)

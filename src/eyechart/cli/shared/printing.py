@@ -1,7 +1,50 @@
-"""Print tables, notes and the names of written files."""
+"""What commands print: tables, notes, and the files that were written or logged."""
 
-from collections.abc import Collection, Iterable, Sequence
+import logging
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from eyechart.results.schema import Results
+    from eyechart.stats.estimate import Estimate
+    from eyechart.structure.study_results import AccuracyEstimate
+
+
+WIDE, ENDLESS = 160, 2000
+
+
+def wide_console(markdown: bool = False) -> "Console":
+    """Return a console as wide as the terminal, or wider if the output is a pipe or Markdown."""
+    from rich.console import Console
+
+    if markdown:
+        return Console(width=ENDLESS)
+    console = Console()
+    # rich assumes 80 columns where there is no terminal
+    return console if console.is_terminal else Console(width=WIDE)
+
+
+def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
+    """Return a fraction with its interval in percent: "61.5 (50.3–71.6)"; "–" for None."""
+    if share is None:
+        return "–"
+    low, high = share.interval if isinstance(share.interval, tuple) else share.interval()
+    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})".replace("-", "−")
+
+
+def note_left_out(names: Iterable[str]) -> None:
+    """Print a note for each corruption that is skipped because a file it needs is missing."""
+    from eyechart.corruptions.suites.assets import left_out_notes
+
+    for note in left_out_notes(names):
+        print(f"Note: {note}")
 
 
 def print_table(
@@ -12,7 +55,6 @@ def print_table(
     """Print a table as wide as the terminal; columns that do not fit are printed below it."""
     from rich.markup import escape
 
-    from eyechart.cli.shared.console import wide_console
     from eyechart.reports.terminal.columns import stacked
 
     head, rows = table
@@ -40,3 +82,55 @@ def print_written(paths: Iterable[Path | None]) -> None:
         print("Written:")
     for path in written:
         print(f"  {path}")
+
+
+IMAGE_LOGGER = "eyechart.images"
+
+
+class _NotePrinter(logging.Handler):
+    """Prints each note once on standard error; under torchrun only in the first process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.printed: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # slow to import, and most commands have nothing to print
+        from eyechart.training.distributed import is_first_process
+
+        note = record.getMessage()
+        if note not in self.printed and is_first_process():
+            print(note, file=sys.stderr)
+        self.printed.add(note)
+
+
+@contextmanager
+def print_image_notes() -> Iterator[None]:
+    """Print log messages about images while a command runs."""
+    log, printer = logging.getLogger(IMAGE_LOGGER), _NotePrinter()
+    level, propagates = log.level, log.propagate
+    log.addHandler(printer)
+    log.setLevel(logging.INFO)
+    # other packages may have a handler for everything, which would print a note again
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(printer)
+        log.setLevel(level)
+        log.propagate = propagates
+
+
+def log_to(results: "Results", loggers: Sequence[str], report: Path | None = None) -> list[str]:
+    """Log results, print where they are, and return a sentence for each logger that failed."""
+    if not loggers:
+        return []
+    from eyechart.integrations.loggers.log_results import log_results
+
+    failed = []
+    for name in dict.fromkeys(loggers):
+        try:
+            print(log_results(results, name, report))
+        except UsageError as error:
+            failed.append(str(error))
+    return failed

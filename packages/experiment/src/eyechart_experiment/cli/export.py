@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from eyechart.cli.shared.derived_options import folder as folder_path
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.paths import folder as folder_path
 from eyechart.core.phrases import count_of, verb
 from eyechart_experiment.cli.serve import StudyPath
 

@@ -129,7 +129,7 @@ def payments(
     ] = None,
 ) -> None:
     """List every session: platform id, completion code, outcome, minutes and amount."""
-    from eyechart.cli.shared.paths import check_file_to_write
+    from eyechart.cli.shared.output_files import check_file_to_write
     from eyechart_experiment.payments.payment_list import HEAD
     from eyechart_experiment.storage.experiment_folder import open_study, write_private
 

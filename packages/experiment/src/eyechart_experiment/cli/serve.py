@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.derived_options import Only, derived_options, folder
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.paths import folder
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of, verb

@@ -37,7 +37,7 @@ def status(
     ] = False,
 ) -> None:
     """Print a study's progress, participants, exclusions and human curves so far."""
-    from eyechart.cli.shared.console import wide_console
+    from eyechart.cli.shared.printing import wide_console
     from eyechart_experiment.storage.experiment_folder import open_study
 
     folder = open_study(study)

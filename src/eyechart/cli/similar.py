@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.derived_options import derived_options, folder_or_file
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, verb
 from eyechart.core.registry import unknown_name
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
     from eyechart.humans.same_different import PairResult
     from eyechart.humans.transfer import ComparedPair, SimilarClasses
+
 
 CAUTION = (
     "Caution: the published rule calls two curves different if their 83 % intervals are disjoint"
@@ -209,7 +210,7 @@ def print_classes(similarity: "SimilarClasses") -> None:
 
 def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
     """Print the chosen pairs; p-values are corrected for the total number of pairs."""
-    from eyechart.cli.shared.console import wide_console
+    from eyechart.cli.shared.printing import wide_console
     from eyechart.humans.same_different import ALIKE, MIN_OBSERVERS, MIN_RESPONSES
 
     wide_console().print(_judgements_table(chosen))
@@ -241,7 +242,7 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
 
 
 def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> None:
-    from eyechart.cli.shared.console import wide_console
+    from eyechart.cli.shared.printing import wide_console
     from eyechart.scores.similar_pairs import APART, DIFFERENT
 
     wide_console().print(_curves_table(pairs))

@@ -1,17 +1,12 @@
-"""Code shared by the overlap commands: options and checks of output files."""
+"""Options for files that commands write, and their checks before any work is done."""
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
-from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 
-if TYPE_CHECKING:
-    from eyechart.reports.series.overlap import OverlapPanel
 
 FigureFile = Annotated[
     Path | None,
@@ -32,14 +27,6 @@ Latex = Annotated[
     ),
 ]
 
-BaselineName = Annotated[
-    str | None,
-    Option(
-        help=f"Baseline of CE: standard (the standard model in the table), or {ALEXNET} (published"
-        f" errors on ImageNet's validation set; {NOC_ALEXNET} for ImageNet-NOC).",
-        group="Curves and statistics",
-    ),
-]
 
 OURS = (",", "one,two,", "benchmark,form,")
 """The first characters of every CSV file that an overlap command writes."""
@@ -53,15 +40,6 @@ def check_figure_file(path: Path | None) -> None:
 
     check_file_to_write(path)
     check_figure(path)
-
-
-def draw_panel(overlap: "OverlapPanel", path: Path) -> None:
-    """Write the heat map, with overlapping corruptions adjacent and selected ones highlighted."""
-    from eyechart.reports.figures.figure_files import write_figure
-    from eyechart.reports.figures.overlap_figure import draw_heat_map, heat_map_caption
-    from eyechart.reports.series.overlap import clustered
-
-    write_figure(partial(draw_heat_map, clustered(overlap)), path, heat_map_caption(overlap))
 
 
 def check_table(path: Path | None, source: Path | None) -> None:
@@ -112,23 +90,13 @@ def write_latex(path: Path, text: str) -> None:
         raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
 
 
-def is_published(source: Path) -> bool:
-    """Return whether the paper's tables are requested; an existing path takes precedence."""
-    from eyechart.overlap.published_benchmarks import PUBLISHED
-
-    return str(source) == PUBLISHED and not source.exists()
-
-
-def members_of(known: tuple[str, ...], name: str) -> tuple[str, tuple[str, ...]]:
-    """Return a suite's name and its corruptions, all of which must be known."""
-    from eyechart.corruptions.suites.suite import load_suite
-
-    suite = load_suite(name)
-    members = tuple(entry.name for entry in suite)
-    missing = [member for member in members if member not in known]
-    if missing:
-        raise UsageError(
-            f"All corruptions of {name} must be in the table, but {len(missing)} of"
-            f" {len(members)} are not, such as {missing[0]}."
-        )
-    return suite.name, members
+def check_file_to_write(path: Path) -> None:
+    """Raise a UsageError if no file can be written at this path."""
+    if path.is_dir():
+        raise UsageError(f"Cannot write {path}: it is a folder, not a file.")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"Cannot write {path}: it is not a regular file.")
+    if path.parent.is_file():
+        raise UsageError(f"Cannot write into {path.parent}: it is a file, not a folder.")
+    if not path.parent.is_dir():
+        raise UsageError(f"No such folder: {path.parent}.")

@@ -237,7 +237,7 @@ def show_results(results: "HoldoutResults") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from eyechart.cli.shared.console import share_text, wide_console
+    from eyechart.cli.shared.printing import share_text, wide_console
     from eyechart.structure.holdout_scores import notes_on
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"

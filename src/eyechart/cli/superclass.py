@@ -141,7 +141,7 @@ def _show_superclasses(results: "SuperclassResults") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from eyechart.cli.shared.console import share_text, wide_console
+    from eyechart.cli.shared.printing import share_text, wide_console
     from eyechart.reports.words import short_names
 
     console = wide_console()

@@ -1,13 +1,16 @@
-"""`eyechart structure icons`: build icon datasets from free packages or the original ICONS-50."""
+"""`eyechart structure`: build icon datasets, and report on structure studies."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.holdout import style, subclass
+from eyechart.cli.shared.derived_options import folder, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
-from eyechart.cli.shared.paths import folder, folder_or_file
+from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.stop import Stop
+from eyechart.cli.superclass import superclass
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
@@ -17,10 +20,11 @@ if TYPE_CHECKING:
 
     from eyechart.structure.icons.icon_builder import Built
 
-app = CommandLine(help="Build icon datasets with 50 classes in several styles.")
+
+icons = CommandLine(help="Build icon datasets with 50 classes in several styles.")
 
 
-@app.command("build")
+@icons.command("build")
 @examples(
     "eyechart structure icons build",
     "eyechart structure icons build --size 64 --from packages --out icons64",
@@ -76,11 +80,11 @@ def build(
         except KeyboardInterrupt:
             raise Stop("Stopped: run the same command again to resume.") from None
     print(f"Written: {built.icons:,} icons of {len(built.classes)} classes to {out / LIST}.")
-    _tell(built)
+    _print_icons(built)
     print(f"Authors and licenses: {out / LICENSES}.")
 
 
-@app.command("original")
+@icons.command("original")
 @examples(
     "eyechart structure icons original Icons-50",
     "eyechart structure icons original Icons-50.npy --out icons50",
@@ -111,7 +115,7 @@ def original(
     print(f"Written: {count_of(count, 'icon')} to {out / LIST}.")
 
 
-def _tell(built: "Built") -> None:
+def _print_icons(built: "Built") -> None:
     """Print the properties of the dataset that affect results."""
     print("Icons by style: " + _counts(built.styles.items()) + ".")
     thin = sorted(built.classes.items(), key=lambda item: item[1])[:5]
@@ -130,3 +134,80 @@ def _tell(built: "Built") -> None:
 
 def _counts(by_name: "Iterable[tuple[str, int]]") -> str:
     return ", ".join(f"{name} {count:,}" for name, count in by_name)
+
+
+@examples(
+    "eyechart structure report eyechart-style",
+    "eyechart structure report style subclass --out structure.html",
+)
+def report(
+    studies: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STUDY...",
+            parser=folder,
+            help="Study folders (--out of structure style, subclass or superclass).",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            parser=folder_or_file,
+            help="File to write; structure.html if omitted.",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            parser=folder,
+            help="Also draw accuracy on seen and unseen subclasses against ImageNet-1K accuracy,"
+            " as SVG and PDF.",
+        ),
+    ] = None,
+) -> None:
+    """Write an HTML report on finished structure studies."""
+    from eyechart.reports.html.page import is_page
+    from eyechart.reports.html.structure_view import write_structure_page
+
+    folders = [Path(study) for study in studies]
+    for folder_of_study in folders:
+        if not folder_of_study.is_dir():
+            raise UsageError(f"No such folder: {folder_of_study}.")
+    target = out or (folders[0] if len(folders) == 1 else Path()) / "structure.html"
+    if target.suffix.lower() != ".html":
+        raise UsageError(f"--out must end in .html, got {target}.")
+    check_file_to_write(target)
+    if target.exists() and not is_page(target):
+        raise UsageError(f"{target} already exists and is not a report: choose another --out.")
+    written = [write_structure_page(folders, target)]
+    if figures is not None:
+        written += _draw_superclasses(folders, figures)
+    print(f"Written: {', '.join(map(str, written))}")
+
+
+def _draw_superclasses(studies: list[Path], out: Path) -> list[Path]:
+    """Write the figures of superclass studies, and print what could not be drawn."""
+    from eyechart.reports.figures.figure_files import write_drawings
+    from eyechart.reports.figures.superclass_figure import plan_superclasses
+    from eyechart.reports.series.superclass_scatter import superclass_studies
+
+    results = superclass_studies(studies)
+    if not results:
+        print("Note: no figures were drawn, because no study is about superclasses.")
+        return []
+    planned = plan_superclasses(results)
+    for note in planned.notes:
+        print(f"Note: {note}")
+    return write_drawings(planned.drawings, out)
+
+
+app = CommandLine(help="Test models on held-out styles, subclasses and superclasses.")
+app.add_typer(icons, name="icons")
+app.command("style")(style)
+app.command("subclass")(subclass)
+app.command("superclass")(superclass)
+app.command("report")(report)

@@ -1,0 +1,432 @@
+"""`eyechart overlap balance` and `coverage`: how benchmarks weight and cover corruptions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.output_files import (
+    Latex,
+    check_figure_file,
+    check_latex,
+    check_table,
+    write_latex,
+)
+from eyechart.cli.shared.printing import print_notes, print_table, print_written
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+from eyechart.overlap.overlap_settings import MIN_OVERLAP, MatrixSettings
+from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
+
+if TYPE_CHECKING:
+    from eyechart.overlap.accuracy_table import AccuracyTable
+    from eyechart.overlap.balance import Balance
+    from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
+    from eyechart.overlap.error_intervals import StudyErrors
+
+    Covered = tuple[str, str, BenchmarkCoverage]
+    Direct = tuple[str, DirectTest, Mapping[str, tuple[float, float]]]
+    Benchmark = tuple[str, tuple[str, ...]]
+
+
+BaselineName = Annotated[
+    str | None,
+    Option(
+        help=f"Baseline of CE: standard (the standard model in the table), or {ALEXNET} (published"
+        f" errors on ImageNet's validation set; {NOC_ALEXNET} for ImageNet-NOC).",
+        group="Curves and statistics",
+    ),
+]
+
+
+FEW = 16
+"""Maximum number of corruptions for which all corruption errors are printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalanceSettings:
+    """Settings of `eyechart overlap balance`: accuracies, benchmarks, baseline, output files."""
+
+    accuracies: Annotated[
+        Path,
+        Option(
+            help="A CSV file (columns trained_on, clean and one per corruption), a study folder, or"
+            " published (the tables of the ImageNet-NOC paper).",
+            group="Data",
+            metavar="ACCURACIES",
+            path="folder or file",
+            is_argument=True,
+        ),
+    ]
+    suites: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Benchmark: suite name or YAML file; repeatable; all corruptions if omitted.",
+            group="Corruptions",
+            flags=("--suite",),
+        ),
+    ] = ()
+    baseline: BaselineName = None
+    relative: Annotated[
+        bool, Option(help="Draw relative errors (relative CE).", group="Output")
+    ] = False
+    out: Annotated[
+        Path | None,
+        Option(
+            help="Write a table of all corruption errors.",
+            group="Output",
+            metavar="FILE.csv",
+            path="folder or file",
+        ),
+    ] = None
+    figure: Annotated[
+        Path | None,
+        Option(
+            help="Draw the mean corruption errors, as .png, .svg or .pdf.",
+            group="Output",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    latex: Latex = None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the tables of the paper are requested."""
+        return is_published(self.accuracies)
+
+    def check(self) -> None:
+        """Raise a UsageError unless all files can be written."""
+        check_figure_file(self.figure)
+        check_latex(self.latex)
+        check_table(self.out, None if self.is_published else self.accuracies)
+
+
+@examples(
+    "eyechart overlap balance published",
+    "eyechart overlap balance eyechart-overlap --suite imagenet-c --out errors.csv",
+)
+@derived_options
+def balance(settings: BalanceSettings) -> None:
+    """Print whether a benchmark weights robustness to its corruptions equally.
+
+    Prints the mean corruption error (mCE) of every model that was trained on one corruption; the
+    closer these means are to each other, the more balanced the benchmark is.
+    """
+    settings.check()
+    drawn: StudyErrors | None = None
+    notes: list[str] = []
+    if settings.is_published:
+        forms = _published_balances(settings)
+    else:
+        forms, drawn, notes = _measured_balances(settings)
+    relative = settings.relative
+    if settings.figure is not None and not forms.get(relative):
+        wanted = "omit --relative" if relative else "add --relative"
+        raise UsageError(f"There are no {'relative' if relative else 'plain'} errors: {wanted}.")
+    print_notes(notes)
+    balances = [named for form in forms.values() for named in form.items()]
+    for name, errors in balances:
+        _print_balance(name, errors, drawn)
+    if settings.out is not None:
+        from eyechart.core.csv_table import write_cells
+        from eyechart.reports.terminal.overlap_tables import BALANCE_HEAD, balance_cells
+
+        rows = [balance_cells(name, errors) for name, errors in balances]
+        write_cells(settings.out, [BALANCE_HEAD, *(row for part in rows for row in part)])
+    if settings.figure is not None:
+        from eyechart.reports.figures.figure_files import write_figure
+        from eyechart.reports.figures.overlap_figure import draw_balance
+
+        caption = "Mean corruption error of every model trained on one corruption, by benchmark."
+        write_figure(partial(draw_balance, forms[relative]), settings.figure, caption)
+    if settings.latex is not None:
+        from eyechart.reports.latex.overlap_latex import balance_latex
+
+        write_latex(settings.latex, balance_latex(balances))
+    print_written((settings.out, settings.figure, settings.latex))
+
+
+def _published_balances(settings: BalanceSettings) -> "dict[bool, dict[str, Balance]]":
+    from eyechart.overlap.published_benchmarks import BALANCE, check_published, published_balance
+
+    names = settings.suites or tuple(BALANCE)
+    check_published(settings.baseline, names)
+    return {True: {name: published_balance(name) for name in names}}
+
+
+def _measured_balances(
+    settings: BalanceSettings,
+) -> "tuple[dict[bool, dict[str, Balance]], StudyErrors | None, list[str]]":
+    """Return the plain and relative errors by benchmark, their bootstrap samples, and notes."""
+    from eyechart.overlap.accuracy_table import read_accuracies
+    from eyechart.overlap.error_intervals import resample_errors
+
+    table = read_accuracies(settings.accuracies)
+    benchmarks = _benchmarks(table, settings.suites)
+    notes: list[str] = []
+    forms = {
+        relative: _balances(table, benchmarks, relative, settings.baseline, notes)
+        for relative in (False, True)
+    }
+    return forms, resample_errors(settings.accuracies, table), notes
+
+
+def _benchmarks(table: "AccuracyTable", suites: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    if not suites:
+        return {"all corruptions": table.corruptions}
+    return dict(members_of(table.corruptions, name) for name in suites)
+
+
+def _balances(
+    table: "AccuracyTable",
+    benchmarks: dict[str, tuple[str, ...]],
+    relative: bool,
+    baseline: str | None,
+    notes: list[str],
+) -> "dict[str, Balance]":
+    """Return the balance of each benchmark; add a note if there are no relative errors."""
+    from eyechart.overlap.balance import balance_of
+
+    balances = {}
+    for name, members in benchmarks.items():
+        try:
+            balances[name] = balance_of(table, members, relative=relative, baseline=baseline)
+        except UsageError as error:
+            if not relative:
+                raise
+            notes.append(f"No relative errors on {name}: {error}")
+    return balances
+
+
+def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") -> None:
+    from eyechart.overlap.error_intervals import spread_intervals
+    from eyechart.reports.terminal.overlap_tables import balance_table, percent_range
+
+    head, rows = balance_table(errors)
+    if len(errors.benchmark) > FEW:
+        head, rows = head[:2], [row[:2] for row in rows]
+    print_table((head, rows))
+    deviation, width = f"{100 * errors.spread.deviation:.1f}", f"{100 * errors.spread.range:.0f}"
+    if drawn is not None:
+        sure = spread_intervals(drawn, errors)
+        deviation, width = (
+            f"{text} ({percent_range(ends)})"
+            for text, ends in zip((deviation, width), sure, strict=True)
+        )
+    print(
+        f"{name}, {errors.title}: population standard deviation {deviation}, range"
+        f" {width}, mean {100 * errors.spread.mean:.1f} over {len(errors.benchmark)} models."
+        f" {errors.note}"
+    )
+
+
+NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overlap is omitted."
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageSettings:
+    """Settings of `eyechart overlap coverage`: two benchmarks, data and output files."""
+
+    source: Annotated[
+        Path,
+        Option(
+            help="Accuracy table (.csv), study folder, overlap matrix (.csv), or published (the"
+            " tables of the ImageNet-NOC paper).",
+            group="Data",
+            metavar="ACCURACIES",
+            path="folder or file",
+            is_argument=True,
+        ),
+    ]
+    by: Annotated[
+        str,
+        Option(
+            help="First benchmark: suite name or YAML file.", group="Corruptions", metavar="SUITE"
+        ),
+    ]
+    of: Annotated[
+        str,
+        Option(
+            help="Second benchmark: suite name or YAML file.", group="Corruptions", metavar="SUITE"
+        ),
+    ]
+    min_overlap: Annotated[
+        float,
+        Option(
+            help="Overlap above which a corruption counts as covered.",
+            group="Curves and statistics",
+        ),
+    ] = MIN_OVERLAP
+    baseline: BaselineName = None
+    latex: Latex = None
+
+
+@examples(
+    "eyechart overlap coverage eyechart-overlap --by first.yaml --of second.yaml",
+    "eyechart overlap coverage eyechart-overlap --by mine.yaml --of imagenet-c",
+)
+@derived_options
+def coverage(
+    settings: CoverageSettings, matrix_settings: Annotated[MatrixSettings, Only("min_gain")]
+) -> None:
+    """Print which corruptions of one benchmark another benchmark covers.
+
+    A corruption is covered if its highest overlap with the other benchmark is above a threshold. If
+    the table has models trained on all corruptions of a benchmark (rows all:SUITE), their errors
+    are also compared with the errors of the standard model.
+    """
+    check_latex(settings.latex)
+    # compute everything before printing, so that an error does not follow half a result
+    covers: list[Covered] = []
+    if is_published(settings.source):
+        tests, notes = _published_tests(settings), [NO_OVERLAPS]
+    else:
+        covers, tests, notes = _measured_coverage(settings, matrix_settings)
+    if settings.latex is not None and not tests:
+        raise UsageError(
+            f"--latex writes the errors of models trained on a whole benchmark, but the table has "
+            f"no row all:{settings.by} or all:{settings.of}: train them with eyechart overlap run"
+            " --together."
+        )
+    for cover in covers:
+        _print_coverage(*cover)
+    print_notes(notes)
+    for on, test, intervals in tests:
+        _print_direct(on, test, intervals)
+    for note in dict.fromkeys(test.note for _, test, _ in tests):
+        print(note)
+    if settings.latex is not None:
+        from eyechart.reports.latex.overlap_latex import coverage_latex
+
+        write_latex(settings.latex, coverage_latex([(on, test) for on, test, _ in tests]))
+    print_written((settings.latex,))
+
+
+def _published_tests(settings: CoverageSettings) -> "list[Direct]":
+    from eyechart.overlap.published_benchmarks import check_published, published_direct_test
+
+    one, two = settings.by, settings.of
+    check_published(settings.baseline, (one, two))
+    return [(of, published_direct_test(by, of), {}) for by, of in ((one, two), (two, one))]
+
+
+def _measured_coverage(
+    settings: CoverageSettings, matrix_settings: MatrixSettings
+) -> "tuple[list[Covered], list[Direct], list[str]]":
+    """Return coverage by overlap, coverage by direct tests, and notes."""
+    from eyechart.overlap.accuracy_table import count_classes, read_accuracies
+    from eyechart.overlap.benchmark_coverage import coverage_of
+    from eyechart.overlap.error_intervals import resample_errors
+    from eyechart.overlap.matrix_file import find_matrix, is_accuracy_table
+
+    source = settings.source
+    matrix = find_matrix(source, matrix_settings.with_classes(count_classes(source)))
+    one, two = (members_of(matrix.names, name) for name in (settings.by, settings.of))
+    pairs = [(one, two), (two, one)]
+    covers = [
+        (by[0], of[0], coverage_of(matrix, by[1], of[1], settings.min_overlap)) for by, of in pairs
+    ]
+    tests: list[Direct] = []
+    notes = list(matrix.notes)
+    if source.is_dir() or is_accuracy_table(source):
+        table = read_accuracies(source)
+        study = _Study(table, resample_errors(source, table), settings.baseline)
+        for by, of in pairs:
+            direct_tests, reasons = study.direct_tests(by[0], of)
+            tests += direct_tests
+            notes += reasons
+    return covers, tests, notes
+
+
+@dataclass(frozen=True, eq=False)
+class _Study:
+    """A study's accuracies and bootstrap errors, and the baseline of its corruption errors.
+
+    `drawn` is None if there are no individual predictions to sample from.
+    """
+
+    table: "AccuracyTable"
+    drawn: "StudyErrors | None"
+    baseline: str | None
+
+    def direct_tests(self, by: str, of: "Benchmark") -> "tuple[list[Direct], list[str]]":
+        """Return tests of the model trained on benchmark `by`, and reasons for missing tests."""
+        from eyechart.overlap.benchmark_coverage import direct_test
+        from eyechart.overlap.error_intervals import direct_intervals
+
+        if by not in self.table.benchmarks:
+            return [], [f"No direct test of {by}: the table has no row all:{by}."]
+        name, members = of
+        tests: list[Direct] = []
+        reasons = []
+        for relative in (False, True):
+            try:
+                test = direct_test(
+                    self.table, by, members, relative=relative, baseline=self.baseline
+                )
+            except UsageError as error:
+                if not relative:
+                    raise
+                reasons.append(f"No relative errors on {name}: {error}")
+                continue
+            intervals = {} if self.drawn is None else direct_intervals(self.drawn, test)
+            tests.append((name, test, intervals))
+        return tests, reasons
+
+
+def _print_coverage(by: str, of: str, covered: "BenchmarkCoverage") -> None:
+    from eyechart.reports.terminal.overlap_tables import coverage_table
+
+    print_table(coverage_table(covered), left=(0, 1, 3))
+    sentence = (
+        f"{len(covered.covered)} of {len(covered.of)} corruptions of {of} overlap by more than"
+    )
+    sentence += f" {covered.min_overlap:g} with a corruption of {by}"
+    if covered.uncovered:
+        sentence += f"; not covered: {', '.join(covered.uncovered)}"
+    if covered.undetermined:
+        sentence += f"; undetermined: {', '.join(covered.undetermined)}"
+    print(f"{sentence}.")
+
+
+def _print_direct(
+    of: str, test: "DirectTest", intervals: "Mapping[str, tuple[float, float]]"
+) -> None:
+    from eyechart.overlap.accuracy_table import ALL
+    from eyechart.reports.terminal.overlap_tables import direct_table
+
+    form = "relative CE" if test.relative else "CE"
+    print(f"{form} on {of} in percent, baseline {test.baseline.name}")
+    print_table(direct_table(test, intervals), last_apart=True)
+    by = test.trained_on.removeprefix(ALL)
+    sentence = (
+        f"Training on all of {by} improves robustness to {len(test.helped)} of"
+        f" {len(test.errors)} corruptions"
+    )
+    print(sentence + (f", not to {', '.join(test.not_helped)}." if test.not_helped else "."))
+
+
+def is_published(source: Path) -> bool:
+    """Return whether the paper's tables are requested; an existing path takes precedence."""
+    from eyechart.overlap.published_benchmarks import PUBLISHED
+
+    return str(source) == PUBLISHED and not source.exists()
+
+
+def members_of(known: tuple[str, ...], name: str) -> tuple[str, tuple[str, ...]]:
+    """Return a suite's name and its corruptions, all of which must be known."""
+    from eyechart.corruptions.suites.suite import load_suite
+
+    suite = load_suite(name)
+    members = tuple(entry.name for entry in suite)
+    missing = [member for member in members if member not in known]
+    if missing:
+        raise UsageError(
+            f"All corruptions of {name} must be in the table, but {len(missing)} of"
+            f" {len(members)} are not, such as {missing[0]}."
+        )
+    return suite.name, members

@@ -1,0 +1,212 @@
+"""`eyechart train`: train networks on clean and corrupted images."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.overlap.run import entries_of
+from eyechart.cli.retrain import enhancements, retrain
+from eyechart.cli.shared.derived_options import Only, derived_options, folder, folder_or_file
+from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.cli.shared.output_files import check_file_to_write, check_latex, write_latex
+from eyechart.cli.shared.printing import print_written
+from eyechart.cli.shared.stop import Stop
+from eyechart.core.arguments import resolved_path
+from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of
+from eyechart.pipeline.settings import LoadingSettings
+from eyechart.training.recipe import Recipe, StyleRecipe
+from eyechart.training.training_settings import NetworkSettings, StyleTransferSettings
+
+if TYPE_CHECKING:
+    from eyechart.core.progress import Progress
+    from eyechart.images.imageset import ImageSet
+
+
+@examples(
+    "eyechart train network resnet18 --train-images train --images val",
+    "eyechart train network resnet18 --train-images train --suite imagenet-c",
+)
+@derived_options
+def network(settings: NetworkSettings, recipe: Recipe) -> None:
+    """Train a network on clean or corrupted images and write a checkpoint.
+
+    Run the same command again to resume an interrupted training.
+    """
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.core.devices import find_device
+    from eyechart.core.progress import NoProgress
+    from eyechart.core.storage.locks import lock_file
+    from eyechart.models.preprocessing import Preprocessing
+    from eyechart.training.clean_accuracy import clean_accuracy
+    from eyechart.training.corruption_mixture import Mixture
+    from eyechart.training.data import mean_and_deviation, training_data
+    from eyechart.training.distributed import for_first, is_first_process, own_device
+    from eyechart.training.training_loop import Training, new_network, train
+
+    out = settings.out
+    check_file_to_write(out)
+    settings.check()
+    recipe.check()
+    entries = entries_of(settings.suites, settings.corruptions) if settings.suites else ()
+    mixture = Mixture(entries, settings.severity, settings.delta_v)
+    mixture.check()
+    where = own_device(find_device(settings.device))
+    with for_first(lock_file(out)), ProgressBars() as bars:
+        progress = bars if is_first_process() else NoProgress()
+        try:
+            train_set, test_set = _load_images(settings, progress)
+            data = training_data(train_set)
+            # numbered by the classes of the training set, some of which the test set may lack
+            test = (
+                None
+                if test_set is None
+                else training_data(test_set, data.class_names, min_per_class=1)
+            )
+            steps = Preprocessing(None, *mean_and_deviation(data))
+            start = new_network(settings.arch, data, recipe.seed, steps)
+            train(Training(start, data, recipe, mixture), where, out, progress)
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: the training state is next to {out}; run the same command again to"
+                " resume."
+            ) from None
+    if not is_first_process():
+        return
+    print(f"Written: {out}, trained on {', '.join(mixture.names) or 'clean images'}.")
+    if test is not None:
+        accuracy = clean_accuracy(out, test, where)
+        low, high = accuracy.interval
+        print(
+            f"Accuracy {accuracy.value:.3f} on {count_of(accuracy.n_images, 'clean image')} (95 %"
+            f" interval {low:.3f} to {high:.3f})."
+        )
+
+
+def _load_images(
+    settings: NetworkSettings, progress: "Progress"
+) -> "tuple[ImageSet, ImageSet | None]":
+    from eyechart.training.sources import TrainingSources, load_labeled
+
+    where, stimulus, every = settings.train_images, settings.stimulus, settings.every
+    if settings.images is None:
+        return load_labeled(where, "training images", every, stimulus, progress), None
+    return TrainingSources(settings.images, where, stimulus, every).load(progress)
+
+
+@examples(
+    "eyechart train style-transfer --train-images photos --styles paintings",
+    "eyechart train style-transfer --train-images photos --styles art --device cuda",
+)
+@derived_options
+def style_transfer(
+    settings: StyleTransferSettings,
+    recipe: Annotated[
+        StyleRecipe, Only("steps", "batch_size", "lr", "side", "style_weight", "seed")
+    ],
+    loading: LoadingSettings,
+) -> None:
+    """Train the network for the corruption style_transfer.
+
+    The corruption is part of the suite imagenet-c-extra. Run the same command again to resume.
+    """
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.core.devices import find_device
+    from eyechart.core.storage.locks import lock_file
+    from eyechart.corruptions.suites.assets import VARIABLE, write_styles
+    from eyechart.images.image_sources import find_images
+    from eyechart.images.imageset import load_listed
+    from eyechart.models.find import load_model
+    from eyechart.training.style_transfer import train_style_transfer
+
+    out = settings.out
+    check_file_to_write(out)
+    settings.check()
+    recipe.check()
+    where = find_device(settings.device)
+    with lock_file(out), ProgressBars() as bars:
+        # under the lock, because another process may have finished it meanwhile
+        if out.exists():
+            raise UsageError(f"{out} already exists: choose another --out, or delete it.")
+        # in full precision, because the loss is computed from its features
+        judge = load_model(
+            settings.model, where, half=False, trust=loading.trust, download=loading.download
+        )
+        listed = [
+            (find_images(path), path, title)
+            for path, title in ((settings.train_images, "images"), (settings.styles, "styles"))
+        ]
+        contents, looks = (
+            load_listed(images, str(path), settings.stimulus, bars.begin(title, len(images)))
+            for images, path, title in listed
+        )
+        try:
+            styles = train_style_transfer(
+                judge, contents, looks, recipe, device=where, path=out, progress=bars
+            )
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: the training state is next to {out}; run the same command again to"
+                " resume."
+            ) from None
+        write_styles(styles, out)
+        # only once the result is written, so that an interrupt in between loses nothing
+        out.with_suffix(".state").unlink(missing_ok=True)
+    print(f"Written: {out}, with {len(styles):,} styles.")
+    print(f"To use it: export {VARIABLE}={resolved_path(out)}")
+
+
+@examples(
+    "eyechart train table retrained-resnet retrained-vit",
+    "eyechart train table retrained/* --latex table3.tex",
+)
+def table(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...", parser=folder, help="Folders written by eyechart train retrain."
+        ),
+    ],
+    latex: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.tex", parser=folder_or_file, help="Also write a LaTeX table."),
+    ] = None,
+) -> None:
+    """Print the scores of retrained models before and after retraining."""
+    from rich.markup import escape
+
+    from eyechart.cli.shared.printing import wide_console
+    from eyechart.reports.terminal.columns import stacked
+    from eyechart.reports.terminal.retraining_tables import (
+        read_retrainings,
+        retrained_cells,
+        retrained_latex,
+        shown_scores,
+    )
+    from eyechart.training.retrain import TABLE
+
+    check_latex(latex)
+    rows = read_retrainings([Path(name) / TABLE for name in folders])
+    scores = [score.title for score in shown_scores(rows)]
+    head = [
+        "model",
+        "corruption",
+        *(f"{n} before" for n in scores),
+        *(f"{n} after" for n in scores),
+    ]
+    console = wide_console()
+    cells = [[escape(cell) for cell in row] for row in retrained_cells(rows)]
+    for part in stacked(head, cells, width=console.width, kept=2, left=(0, 1)):
+        console.print(part)
+    if latex is not None:
+        write_latex(latex, retrained_latex(rows))
+        print_written([latex])
+
+
+app = CommandLine(help="Train networks on clean and corrupted images.")
+app.command("network")(network)
+app.command("style-transfer")(style_transfer)
+app.command("enhancements")(enhancements)
+app.command("table")(table)
+app.command("retrain")(retrain)
