@@ -1,7 +1,6 @@
 """`eyechart compare`: a leaderboard of finished runs, and differences between rankings."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -38,11 +37,13 @@ Runs = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareSettings:
-    """Settings of `eyechart compare`: what to compare, the score to rank by, and the output."""
-
-    runs: Runs = ()
+@examples(
+    "eyechart compare runs/vcr runs/imagenet-c --out comparison",
+    "eyechart compare runs/imagenet-c --published imagenet-c --by mce",
+)
+@derived_options
+def compare(
+    runs: Runs = (),
     published: Annotated[
         tuple[str, ...],
         Option(
@@ -53,17 +54,17 @@ class CompareSettings:
             group="Data",
             metavar="NAME",
         ),
-    ] = ()
+    ] = (),
     labels: Annotated[
         str | None, Option(help=f"Label space: {one_of(SCORED_SPACES)}.", group="Data")
-    ] = None
+    ] = None,
     by: Annotated[
         str | None,
         Option(
             help="Score to rank by: mce, relative_mce, error, r_a, r_p, hmri_a, clean_accuracy, …",
             group="Curves and statistics",
         ),
-    ] = None
+    ] = None,
     baseline: Annotated[
         str | None,
         Option(
@@ -71,8 +72,8 @@ class CompareSettings:
             f" files: {ROBUSTBENCH_ALEXNET}.",
             group="Curves and statistics",
         ),
-    ] = None
-    markdown: Annotated[bool, Option(help="Print the tables as Markdown.", group="Output")] = False
+    ] = None,
+    markdown: Annotated[bool, Option(help="Print the tables as Markdown.", group="Output")] = False,
     out: Annotated[
         Path | None,
         Option(
@@ -82,32 +83,9 @@ class CompareSettings:
             metavar="FOLDER",
             path="folder",
         ),
-    ] = None
-    latex: Latex = None
-
-    def check(self) -> None:
-        """Raise a UsageError unless there is something to compare and the output can be written."""
-        from eyechart.results.standings import check_rankable
-
-        if not self.runs and not self.published:
-            raise UsageError(
-                "Give at least one run folder, or --published NAME for published results."
-            )
-        if self.by is not None:
-            check_rankable(self.by)
-        if self.out is not None and self.out.exists() and not self.out.is_dir():
-            raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
-        if self.latex is not None and not self.runs:
-            raise UsageError("--latex writes leaderboards of runs: give at least one run folder.")
-        check_latex(self.latex)
-
-
-@examples(
-    "eyechart compare runs/vcr runs/imagenet-c --out comparison",
-    "eyechart compare runs/imagenet-c --published imagenet-c --by mce",
-)
-@derived_options
-def compare(settings: CompareSettings) -> None:
+    ] = None,
+    latex: Latex = None,
+) -> None:
     """Rank the models of finished runs, with paired tests.
 
     Runs on the same test set are ranked together. With runs on ImageNet-C and VCR, rankings by
@@ -118,31 +96,45 @@ def compare(settings: CompareSettings) -> None:
     from eyechart.cli.shared.printing import wide_console
     from eyechart.results.published_rows import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run
-    from eyechart.results.standings import stand
+    from eyechart.results.standings import check_rankable, stand
 
-    settings.check()
-    tables = choose_published(settings.published, settings.baseline)
-    boards = make_boards([read_run(run) for run in settings.runs])
-    check_baseline(boards, settings.baseline)
-    standings = [stand(board, settings.labels, settings.by) for board in boards]
-    console = wide_console(settings.markdown)
-    written, benchmarks = _print_runs(console, standings, settings) if standings else ({}, [])
+    if not runs and not published:
+        raise UsageError("Give at least one run folder, or --published NAME for published results.")
+    if by is not None:
+        check_rankable(by)
+    if out is not None and out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    if latex is not None and not runs:
+        raise UsageError("--latex writes leaderboards of runs: give at least one run folder.")
+    check_latex(latex)
+    tables = choose_published(published, baseline)
+    boards = make_boards([read_run(run) for run in runs])
+    check_baseline(boards, baseline)
+    standings = [stand(board, labels, by) for board in boards]
+    console = wide_console(markdown)
+    written, benchmarks = (
+        _print_runs(console, standings, labels, by, markdown) if standings else ({}, [])
+    )
     if tables:
-        written |= _print_published(console, standings, tables, settings.markdown)
+        written |= _print_published(console, standings, tables, markdown)
     paths = []
-    if settings.out is not None:
+    if out is not None:
         from eyechart.core.storage.files import write_text
 
-        paths = [write_text(settings.out / name, text) for name, text in written.items()]
-    if settings.latex is not None:
+        paths = [write_text(out / name, text) for name, text in written.items()]
+    if latex is not None:
         from eyechart.reports.latex.leaderboard_latex import comparison_latex
 
-        write_latex(settings.latex, comparison_latex(standings, benchmarks))
-    print_written((*paths, settings.latex))
+        write_latex(latex, comparison_latex(standings, benchmarks))
+    print_written((*paths, latex))
 
 
 def _print_runs(
-    console: "Console", ranked: "Sequence[Standings]", settings: CompareSettings
+    console: "Console",
+    ranked: "Sequence[Standings]",
+    labels: str | None,
+    by: str | None,
+    markdown: bool,
 ) -> "tuple[dict[str, str], list[Rankings]]":
     """Print the leaderboards and the differences between rankings.
 
@@ -157,17 +149,16 @@ def _print_runs(
         two_benchmarks,
     )
 
-    markdown = settings.markdown
     for standings in ranked:
-        print_board(console, standings, markdown, settings.by)
+        print_board(console, standings, markdown, by)
         if standings.verdict:
             _print_note(f"{standings.verdict}.")
         print()
     boards = [standings.board for standings in ranked]
-    discrete = _or_say(lambda: fixed_against_continuous(boards, settings.labels))
+    discrete = _or_say(lambda: fixed_against_continuous(boards, labels))
     if discrete is not None:
         _print_discrete(console, discrete, markdown)
-    benchmarks = _or_say(lambda: two_benchmarks(boards, settings.labels)) or []
+    benchmarks = _or_say(lambda: two_benchmarks(boards, labels)) or []
     if benchmarks:
         print("ImageNet-C compared with ImageNet-NOC, one metric per line")
         pair = [board for board in boards if board.suite in TWO_BENCHMARKS]

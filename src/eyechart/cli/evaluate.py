@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,21 +28,14 @@ if TYPE_CHECKING:
     from eyechart.results.schema import Results
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogSettings:
-    """Where the command logs its results."""
-
-    log: Log = ()
-
-
 @examples(
     "eyechart evaluate resnet50.pt --images imagenet/val --suite vcr",
     "eyechart evaluate timm:resnet50 hf:microsoft/resnet-50 --images val --n 2000",
 )
 @derived_options
-def evaluate(context: typer.Context, settings: EvaluateSettings, logging: LogSettings) -> None:
+def evaluate(context: typer.Context, settings: EvaluateSettings, log: Log = ()) -> None:
     """Evaluate models under every corruption of a suite."""
-    run_evaluate(settings, context.obj or (), logging.log)
+    run_evaluate(settings, context.obj or (), log)
 
 
 def run_evaluate(

@@ -1,6 +1,5 @@
 """`eyechart gallery`: one image under every corruption of a suite, as a PNG or an HTML page."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,26 +14,28 @@ from eyechart.visual_change.measure_settings import MeasureSettings
 GALLERY_SUFFIXES = (".png", ".html")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GallerySettings:
-    """Settings of `eyechart gallery`: image, corruptions and output files."""
-
+@examples(
+    "eyechart gallery cat.png",
+    "eyechart gallery cat.png --delta-v 0.2 --delta-v 0.5 --out gallery.html",
+)
+@derived_options
+def gallery(
     image: Annotated[
         Path, Option(help="An image file.", group="Data", metavar="IMAGE", is_argument=True)
-    ]
-    suite: Annotated[str, Option(help="Suite name or YAML file.", group="Corruptions")] = SUITE
+    ],
+    suite: Annotated[str, Option(help="Suite name or YAML file.", group="Corruptions")] = SUITE,
     columns: Annotated[
         int, Option(help="Number of severities, without --delta-v.", group="Corruptions")
-    ] = 5
+    ] = 5,
     delta_v: Annotated[
         tuple[float, ...],
         Option(
             help="Show every corruption at this visual change Δv, as near as it gets; repeatable.",
             group="Corruptions",
         ),
-    ] = ()
-    size: Annotated[int, Option(help="Side of each image in pixels.", group="Output")] = 224
-    seed: Annotated[int, Option(help="Random seed.", group="Compute")] = 0
+    ] = (),
+    size: Annotated[int, Option(help="Side of each image in pixels.", group="Output")] = 224,
+    seed: Annotated[int, Option(help="Random seed.", group="Compute")] = 0,
     out: Annotated[
         tuple[Path, ...],
         Option(
@@ -42,30 +43,12 @@ class GallerySettings:
             group="Output",
             flags=("--out", "-o"),
         ),
-    ] = (Path("gallery.png"),)
-
-    def check(self) -> None:
-        """Raise a UsageError unless the image is a file and the outputs can be written."""
-        from eyechart.core.randomness import check_seed
-
-        if self.image.is_dir():
-            raise UsageError(f"Give one image file, got the folder {self.image}.")
-        for target in self.out:
-            if target.suffix.lower() not in GALLERY_SUFFIXES:
-                raise UsageError(f"--out must end in .png or .html, got {target}.")
-            check_file_to_write(target)
-            if target.exists() and self.image.exists() and target.samefile(self.image):
-                raise UsageError(f"{target} is the image itself: choose another file for --out.")
-        check_seed(self.seed)
-
-
-@examples(
-    "eyechart gallery cat.png",
-    "eyechart gallery cat.png --delta-v 0.2 --delta-v 0.5 --out gallery.html",
-)
-@derived_options
-def gallery(settings: GallerySettings, measure: Annotated[MeasureSettings, Only("ruler")]) -> None:
+    ] = (Path("gallery.png"),),
+    *,
+    measure: Annotated[MeasureSettings, Only("ruler")],
+) -> None:
     """Draw an image under every corruption, as .png or .html."""
+    from eyechart.core.randomness import check_seed
     from eyechart.core.storage.files import atomic_file
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.images.identity import file_digest
@@ -74,20 +57,27 @@ def gallery(settings: GallerySettings, measure: Annotated[MeasureSettings, Only(
     from eyechart.reports.html.page import render_gallery
     from eyechart.reports.series.gallery import make_gallery
 
-    settings.check()
-    image = settings.image
+    if image.is_dir():
+        raise UsageError(f"Give one image file, got the folder {image}.")
+    for target in out:
+        if target.suffix.lower() not in GALLERY_SUFFIXES:
+            raise UsageError(f"--out must end in .png or .html, got {target}.")
+        check_file_to_write(target)
+        if target.exists() and image.exists() and target.samefile(image):
+            raise UsageError(f"{target} is the image itself: choose another file for --out.")
+    check_seed(seed)
     sheet = make_gallery(
         read_image(image),
-        load_suite(settings.suite),
+        load_suite(suite),
         name=image.name,
         key=file_digest(image),
-        columns=settings.columns,
-        size=settings.size,
-        seed=settings.seed,
+        columns=columns,
+        size=size,
+        seed=seed,
         ruler=measure.ruler,
-        delta_v=settings.delta_v,
+        delta_v=delta_v,
     )
-    for target in settings.out:
+    for target in out:
         try:
             if target.suffix.lower() == ".png":
                 write_image(draw_sheet(sheet), target)

@@ -1,6 +1,5 @@
 """`eyechart gate`: pass or fail a model by applying rules to finished runs."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +15,13 @@ WIDTH = 80
 """Width of the table if the output is not a terminal."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateFiles:
-    """The files that the command writes."""
-
+@examples(
+    "eyechart gate runs/new --against runs/old --rules gate.yaml",
+    "eyechart gate runs/new --rules gate.yaml --evidence evidence.html",
+)
+@derived_options
+def gate(
+    settings: GateSettings,
     json: Annotated[
         Path | None,
         Option(
@@ -28,7 +30,7 @@ class GateFiles:
             metavar="FILE.json",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     junit: Annotated[
         Path | None,
         Option(
@@ -37,7 +39,7 @@ class GateFiles:
             metavar="FILE.xml",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     markdown: Annotated[
         Path | None,
         Option(
@@ -46,7 +48,7 @@ class GateFiles:
             metavar="FILE.md",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     evidence: Annotated[
         Path | None,
         Option(
@@ -56,23 +58,8 @@ class GateFiles:
             metavar="FILE.html",
             path="folder or file",
         ),
-    ] = None
-
-    def check(self) -> None:
-        """Raise a UsageError if a file cannot be written."""
-        chosen = [path for path in vars(self).values() if path is not None]
-        for path in chosen:
-            check_file_to_write(path)
-            if chosen.count(path) > 1:
-                raise UsageError(f"{path} is given twice: give each file a different name.")
-
-
-@examples(
-    "eyechart gate runs/new --against runs/old --rules gate.yaml",
-    "eyechart gate runs/new --rules gate.yaml --evidence evidence.html",
-)
-@derived_options
-def gate(settings: GateSettings, files: GateFiles) -> None:
+    ] = None,
+) -> None:
     """Pass or fail a model by rules: minimum scores, and non-inferiority to an old model.
 
     A rule passes if the lower confidence bound of its score is above its limit, and fails if the
@@ -80,7 +67,11 @@ def gate(settings: GateSettings, files: GateFiles) -> None:
     passes if every rule passes. The exit status is 0 if the gate passes, and 1 if it fails or is
     inconclusive.
     """
-    files.check()
+    chosen = [path for path in (json, junit, markdown, evidence) if path is not None]
+    for path in chosen:
+        check_file_to_write(path)
+        if chosen.count(path) > 1:
+            raise UsageError(f"{path} is given twice: give each file a different name.")
     from rich.console import Console
 
     from eyechart.core.storage.files import write_text
@@ -103,14 +94,14 @@ def gate(settings: GateSettings, files: GateFiles) -> None:
     for line in (*gate_advice(results), LEGEND):
         console.print(line, markup=False, highlight=False)
     written = []
-    if files.json is not None:
-        written.append(write_text(files.json, gate_json(results)))
-    if files.junit is not None:
-        written.append(write_text(files.junit, gate_junit(results)))
-    if files.markdown is not None:
-        written.append(write_text(files.markdown, gate_markdown(results)))
-    if files.evidence is not None:
-        written.append(write_text(files.evidence, evidence_html(results, files.evidence)))
+    if json is not None:
+        written.append(write_text(json, gate_json(results)))
+    if junit is not None:
+        written.append(write_text(junit, gate_junit(results)))
+    if markdown is not None:
+        written.append(write_text(markdown, gate_markdown(results)))
+    if evidence is not None:
+        written.append(write_text(evidence, evidence_html(results, evidence)))
     if written:
         print("Written:", *written, sep="\n  ")
     if not results.passed:

@@ -1,6 +1,6 @@
 """`eyechart models`: check a model's preprocessing and accuracy; score files of predictions."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 app = CommandLine(help="Check models before evaluating them, or score files of predictions.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedModels(LoadingSettings):
-    """Settings of `eyechart models check`: the models, and the images to check them on."""
-
+@app.command("check")
+@examples(
+    "eyechart models check resnet50.pt --images imagenet/val",
+    "eyechart models check timm:resnet50 --images val --expect 0.76",
+)
+@derived_options
+def check(
     models: Annotated[
         tuple[str, ...],
         Option(
@@ -37,7 +40,7 @@ class CheckedModels(LoadingSettings):
             metavar="MODEL...",
             is_argument=True,
         ),
-    ]
+    ],
     images: Annotated[
         Path | None,
         Option(
@@ -47,7 +50,7 @@ class CheckedModels(LoadingSettings):
             metavar="PATH",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     label_maps: Annotated[
         tuple[str, ...],
         Option(
@@ -57,47 +60,12 @@ class CheckedModels(LoadingSettings):
             flags=("--label-map",),
             metavar="NAME|FILE",
         ),
-    ] = ()
-    device: Device = "cpu"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictionFiles:
-    """Settings of `eyechart models score`: the files of predictions."""
-
-    files: Annotated[
-        tuple[Path, ...],
-        Option(
-            help="Files of one model, .csv or .csv.gz, with the columns orig_pred, transf_pred,"
-            " label, vd_score; and corruption, image if known.",
-            group="Data",
-            metavar="FILE…",
-            path="folder or file",
-            is_argument=True,
-        ),
-    ]
-    corruption: Annotated[
-        str | None,
-        Option(help="Corruption of the images, if the files do not name it.", group="Data"),
-    ] = None
-    choices: Annotated[
-        int | None,
-        Option(
-            help="Number of classes that the model chose from; 16 if the labels are the categories"
-            " of the human experiments.",
-            group="Data",
-            minimum=2,
-        ),
-    ] = None
-
-
-@app.command("check")
-@examples(
-    "eyechart models check resnet50.pt --images imagenet/val",
-    "eyechart models check timm:resnet50 --images val --expect 0.76",
-)
-@derived_options
-def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
+    ] = (),
+    device: Device = "cpu",
+    *,
+    settings: ModelCheckSettings,
+    loading: LoadingSettings,
+) -> None:
     """Check a model's preprocessing and accuracy before an evaluation.
 
     Exit with status 1 if top-1 accuracy is below the published accuracy, or if different
@@ -109,25 +77,25 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     from eyechart.models.label_map import find_map
     from eyechart.pipeline.model_check import check_model, passes
 
-    where = find_device(chosen.device)
-    maps = [find_map(name) for name in chosen.label_maps]
+    where = find_device(device)
+    maps = [find_map(name) for name in label_maps]
     load = partial(
-        load_model, device=where, trust=chosen.trust, download=chosen.download, label_maps=maps
+        load_model, device=where, trust=loading.trust, download=loading.download, label_maps=maps
     )
-    loaded = [load(spec) for spec in chosen.models]
+    loaded = [load(spec) for spec in models]
     failures: list[str] = []
     with ProgressBars() as bars:
-        images = _images(chosen.images, bars)
+        labeled = _images(images, bars)
         # the first call counts the outputs, and a label map is chosen by their number
         for model in loaded:
-            model(images.batch([0]))
+            model(labeled.batch([0]))
         reject_unused(maps, loaded)
         for model in loaded:
-            step = bars.begin(model.name, passes(model, images, settings.n))
-            checked = check_model(model, images, settings, step)
+            step = bars.begin(model.name, passes(model, labeled, settings.n))
+            checked = check_model(model, labeled, settings, step)
             _report(checked)
             failures += _failures(checked)
-    if chosen.images is None:
+    if images is None:
         print("Note: 20 demo images are only a smoke test; give --images.")
     if failures:
         raise Stop(" ".join(failures), FAILED)
@@ -140,7 +108,31 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
 )
 @derived_options
 def score(
-    given: PredictionFiles,
+    files: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="Files of one model, .csv or .csv.gz, with the columns orig_pred, transf_pred,"
+            " label, vd_score; and corruption, image if known.",
+            group="Data",
+            metavar="FILE…",
+            path="folder or file",
+            is_argument=True,
+        ),
+    ],
+    corruption: Annotated[
+        str | None,
+        Option(help="Corruption of the images, if the files do not name it.", group="Data"),
+    ] = None,
+    choices: Annotated[
+        int | None,
+        Option(
+            help="Number of classes that the model chose from; 16 if the labels are the categories"
+            " of the human experiments.",
+            group="Data",
+            minimum=2,
+        ),
+    ] = None,
+    *,
     humans: Annotated[
         ComparisonSettings, Only("humans", "similar", "chance_correct", "clean_responses")
     ],
@@ -157,12 +149,10 @@ def score(
     from eyechart.scores.registry import SCORES
     from eyechart.scores.scoring import make_fit
 
-    scored = score_result_files(
-        given.files, humans, make_fit(curves), given.corruption, given.choices
-    )
+    scored = score_result_files(files, humans, make_fit(curves), corruption, choices)
     console, clean = wide_console(), scored.space.clean_accuracy
     accuracy = "" if clean is None else estimate_text(clean, SCORES["clean_accuracy"])
-    names = ", ".join(path.name for path in given.files)
+    names = ", ".join(path.name for path in files)
     print(f"{names}: {count_of(scored.space.n_images, 'image')}, clean accuracy {accuracy}")
     for table in space_tables(scored.space, console.width):
         console.print(table)

@@ -1,6 +1,5 @@
 """`eyechart testset`: make, describe and render test sets."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,10 +34,14 @@ def _testset() -> None:
     """Make, describe and render test sets."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MakeSettings:
-    """Settings of `eyechart testset make` besides those of the test set: its file, and a shard."""
-
+@app.command("make")
+@examples(
+    "eyechart testset make --images photos --n 2000 --out photos.parquet",
+    "eyechart testset make --images photos --suite imagenet-c --corruption fog",
+)
+@derived_options
+def make(
+    settings: SampleSettings,
     out: Annotated[
         Path,
         Option(
@@ -47,22 +50,13 @@ class MakeSettings:
             metavar="FILE",
             path="folder or file",
         ),
-    ] = Path("testset.parquet")
-    shard: ShardOption = None
-
-
-@app.command("make")
-@examples(
-    "eyechart testset make --images photos --n 2000 --out photos.parquet",
-    "eyechart testset make --images photos --suite imagenet-c --corruption fog",
-)
-@derived_options
-def make(settings: SampleSettings, making: MakeSettings) -> None:
+    ] = Path("testset.parquet"),
+    shard: ShardOption = None,
+) -> None:
     """Make a test set, and write it as a manifest that defines the same images on every machine."""
     from eyechart.images.stimulus import with_window
     from eyechart.pipeline.image_source import find_source
 
-    out = making.out
     if out.suffix != ".parquet":
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
     check_file_to_write(out)
@@ -76,10 +70,10 @@ def make(settings: SampleSettings, making: MakeSettings) -> None:
             f"{settings.images} contains corrupted images: make a test set from clean images, or"
             " evaluate these with eyechart evaluate --images."
         )
-    if making.shard is None:
+    if shard is None:
         _make_all(settings, source, out)
     else:
-        _make_shard(settings, source, out, making.shard)
+        _make_shard(settings, source, out, shard)
 
 
 def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> None:
@@ -243,10 +237,13 @@ def _bars(histogram: tuple[int, ...]) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RenderSettings:
-    """Settings of `eyechart testset render`: test set, its images, and output folder."""
-
+@app.command("render")
+@examples(
+    "eyechart testset render testset.parquet --images photos --out rendered",
+    "eyechart testset render testset.parquet --images photos --corruption fog",
+)
+@derived_options
+def render(
     testset: Annotated[
         Path,
         Option(
@@ -256,7 +253,7 @@ class RenderSettings:
             path="folder or file",
             is_argument=True,
         ),
-    ]
+    ],
     images: Annotated[
         Path | None,
         Option(
@@ -265,7 +262,7 @@ class RenderSettings:
             metavar="PATH",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     corruptions: Annotated[
         tuple[str, ...],
         Option(
@@ -273,20 +270,12 @@ class RenderSettings:
             group="Corruptions",
             flags=("--corruption",),
         ),
-    ] = ()
-    device: Device = "cpu"
+    ] = (),
+    device: Device = "cpu",
     out: Annotated[
         Path, Option(help="Output folder.", group="Output", metavar="FOLDER", path="folder")
-    ] = Path("rendered")
-
-
-@app.command("render")
-@examples(
-    "eyechart testset render testset.parquet --images photos --out rendered",
-    "eyechart testset render testset.parquet --images photos --corruption fog",
-)
-@derived_options
-def render(settings: RenderSettings) -> None:
+    ] = Path("rendered"),
+) -> None:
     """Write the images of a test set as PNG files and check their digests."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -295,13 +284,13 @@ def render(settings: RenderSettings) -> None:
     from eyechart.testsets.render import render_testset
     from eyechart.testsets.testset import read_testset
 
-    chosen = read_testset(settings.testset).only(settings.corruptions)
-    where, out = find_device(settings.device), settings.out
+    chosen = read_testset(testset).only(corruptions)
+    where = find_device(device)
     with ProgressBars() as bars:
-        images = find_source(settings.images, chosen.header.stimulus).load(Plan(), bars)
+        sources = find_source(images, chosen.header.stimulus).load(Plan(), bars)
         step = bars.begin("images", len(chosen))
         try:
-            count = render_testset(chosen, images, where, out, step)
+            count = render_testset(chosen, sources, where, out, step)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: finished images are in {out}; run the same command again to resume."

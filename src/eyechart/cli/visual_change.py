@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,10 +25,12 @@ WIDEST_NAME = 40
 MAP_NOTE = "map of visual change"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangeFiles:
-    """Settings of `eyechart visual-change`: images to compare, and output files."""
-
+@examples(
+    "eyechart visual-change clean.png corrupted.png --map lost.png",
+    "eyechart visual-change photos foggy --csv changes.csv",
+)
+@derived_options
+def visual_change(
     clean: Annotated[
         Path,
         Option(
@@ -39,7 +40,7 @@ class ChangeFiles:
             path="folder or file",
             is_argument=True,
         ),
-    ]
+    ],
     corrupted: Annotated[
         Path,
         Option(
@@ -49,7 +50,7 @@ class ChangeFiles:
             path="folder or file",
             is_argument=True,
         ),
-    ]
+    ],
     map_to: Annotated[
         Path | None,
         Option(
@@ -60,7 +61,7 @@ class ChangeFiles:
             metavar="PATH",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     table: Annotated[
         Path | None,
         Option(
@@ -70,15 +71,10 @@ class ChangeFiles:
             metavar="FILE",
             path="folder or file",
         ),
-    ] = None
-
-
-@examples(
-    "eyechart visual-change clean.png corrupted.png --map lost.png",
-    "eyechart visual-change photos foggy --csv changes.csv",
-)
-@derived_options
-def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
+    ] = None,
+    *,
+    settings: MeasureSettings,
+) -> None:
     """Measure the visual change Δv of corrupted images."""
     from eyechart.core.devices import find_device
     from eyechart.visual_change.measure_inputs import check_options, find_dtype
@@ -89,16 +85,16 @@ def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
     # only for their checks, before any image is read
     check_options(find_ruler(settings.ruler), find_dtype(settings.dtype), differentiable=False)
     find_device(settings.device)
-    if files.map_to is not None:
+    if map_to is not None:
         find_mapped(settings.ruler)
-    pairs, alone = find_pairs(files.clean, files.corrupted)
-    maps = None if files.map_to is None else _maps(files, files.map_to, pairs)
-    if files.table is not None:
-        check_file_to_write(files.table)
+    pairs, alone = find_pairs(clean, corrupted)
+    maps = None if map_to is None else _maps(clean, corrupted, map_to, pairs)
+    if table is not None:
+        check_file_to_write(table)
     if alone:
         some = ", ".join(map(str, alone[:3])) + (", …" if len(alone) > 3 else "")
         print(f"{count_of(len(alone), 'image')} without a counterpart: {some}.", file=sys.stderr)
-    outcomes = _work(pairs, files.table, maps, settings)
+    outcomes = _work(pairs, table, maps, settings)
     rows = [outcome.row for outcome in outcomes if outcome.row is not None]
     _print(rows)
     left_out = len(outcomes) - len(rows)
@@ -150,15 +146,17 @@ def _work(
     return outcomes
 
 
-def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[ImagePair, Path]":
+def _maps(
+    clean: Path, corrupted: Path, map_to: Path, pairs: "list[ImagePair]"
+) -> "dict[ImagePair, Path]":
     """Return the file for each pair's map; existing files are overwritten only if they are maps."""
     from eyechart.images.image_files import read_note
 
     maps = {pair: map_to for pair in pairs}
-    if files.clean.is_dir():
+    if clean.is_dir():
         if map_to.is_file():
             raise UsageError(f"Cannot write into {map_to}: it is a file, not a folder.")
-        for source in (files.clean, files.corrupted):
+        for source in (clean, corrupted):
             if resolved_path(map_to).is_relative_to(resolved_path(source)):
                 raise UsageError(f"--map must be outside {source}: maps would be read as images.")
         maps = {pair: map_to / f"{pair.name}.png" for pair in pairs}
@@ -168,8 +166,8 @@ def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[I
             raise UsageError(f"--map must end in .png, got '{map_to.suffix}'.")
     for target in maps.values():
         is_source = resolved_path(target) in (
-            resolved_path(files.clean),
-            resolved_path(files.corrupted),
+            resolved_path(clean),
+            resolved_path(corrupted),
         )
         if target.exists() and (is_source or read_note(target) != MAP_NOTE):
             raise UsageError(f"{target} already exists and is not a map: choose another --map.")

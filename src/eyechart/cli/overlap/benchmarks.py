@@ -1,7 +1,6 @@
 """`eyechart overlap balance` and `coverage`: how benchmarks weight and cover corruptions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,10 +45,12 @@ FEW = 16
 """Maximum number of corruptions for which all corruption errors are printed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BalanceSettings:
-    """Settings of `eyechart overlap balance`: accuracies, benchmarks, baseline, output files."""
-
+@examples(
+    "eyechart overlap balance published",
+    "eyechart overlap balance eyechart-overlap --suite imagenet-c --out errors.csv",
+)
+@derived_options
+def balance(
     accuracies: Annotated[
         Path,
         Option(
@@ -60,7 +61,7 @@ class BalanceSettings:
             path="folder or file",
             is_argument=True,
         ),
-    ]
+    ],
     suites: Annotated[
         tuple[str, ...],
         Option(
@@ -68,11 +69,11 @@ class BalanceSettings:
             group="Corruptions",
             flags=("--suite",),
         ),
-    ] = ()
-    baseline: BaselineName = None
+    ] = (),
+    baseline: BaselineName = None,
     relative: Annotated[
         bool, Option(help="Draw relative errors (relative CE).", group="Output")
-    ] = False
+    ] = False,
     out: Annotated[
         Path | None,
         Option(
@@ -81,7 +82,7 @@ class BalanceSettings:
             metavar="FILE.csv",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     figure: Annotated[
         Path | None,
         Option(
@@ -90,89 +91,75 @@ class BalanceSettings:
             metavar="FILE",
             path="folder or file",
         ),
-    ] = None
-    latex: Latex = None
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the tables of the paper are requested."""
-        return is_published(self.accuracies)
-
-    def check(self) -> None:
-        """Raise a UsageError unless all files can be written."""
-        check_figure_file(self.figure)
-        check_latex(self.latex)
-        check_table(self.out, None if self.is_published else self.accuracies)
-
-
-@examples(
-    "eyechart overlap balance published",
-    "eyechart overlap balance eyechart-overlap --suite imagenet-c --out errors.csv",
-)
-@derived_options
-def balance(settings: BalanceSettings) -> None:
+    ] = None,
+    latex: Latex = None,
+) -> None:
     """Print whether a benchmark weights robustness to its corruptions equally.
 
     Prints the mean corruption error (mCE) of every model that was trained on one corruption; the
     closer these means are to each other, the more balanced the benchmark is.
     """
-    settings.check()
+    from_paper = is_published(accuracies)
+    check_figure_file(figure)
+    check_latex(latex)
+    check_table(out, None if from_paper else accuracies)
     drawn: StudyErrors | None = None
     notes: list[str] = []
-    if settings.is_published:
-        forms = _published_balances(settings)
+    if from_paper:
+        forms = _published_balances(suites, baseline)
     else:
-        forms, drawn, notes = _measured_balances(settings)
-    relative = settings.relative
-    if settings.figure is not None and not forms.get(relative):
+        forms, drawn, notes = _measured_balances(accuracies, suites, baseline)
+    if figure is not None and not forms.get(relative):
         wanted = "omit --relative" if relative else "add --relative"
         raise UsageError(f"There are no {'relative' if relative else 'plain'} errors: {wanted}.")
     print_notes(notes)
     balances = [named for form in forms.values() for named in form.items()]
     for name, errors in balances:
         _print_balance(name, errors, drawn)
-    if settings.out is not None:
+    if out is not None:
         from eyechart.core.csv_table import write_cells
         from eyechart.reports.terminal.overlap_tables import BALANCE_HEAD, balance_cells
 
         rows = [balance_cells(name, errors) for name, errors in balances]
-        write_cells(settings.out, [BALANCE_HEAD, *(row for part in rows for row in part)])
-    if settings.figure is not None:
+        write_cells(out, [BALANCE_HEAD, *(row for part in rows for row in part)])
+    if figure is not None:
         from eyechart.reports.figures.figure_files import write_figure
         from eyechart.reports.figures.overlap_figure import draw_balance
 
         caption = "Mean corruption error of every model trained on one corruption, by benchmark."
-        write_figure(partial(draw_balance, forms[relative]), settings.figure, caption)
-    if settings.latex is not None:
+        write_figure(partial(draw_balance, forms[relative]), figure, caption)
+    if latex is not None:
         from eyechart.reports.latex.overlap_latex import balance_latex
 
-        write_latex(settings.latex, balance_latex(balances))
-    print_written((settings.out, settings.figure, settings.latex))
+        write_latex(latex, balance_latex(balances))
+    print_written((out, figure, latex))
 
 
-def _published_balances(settings: BalanceSettings) -> "dict[bool, dict[str, Balance]]":
+def _published_balances(
+    suites: Sequence[str], baseline: str | None
+) -> "dict[bool, dict[str, Balance]]":
     from eyechart.overlap.published_benchmarks import BALANCE, check_published, published_balance
 
-    names = settings.suites or tuple(BALANCE)
-    check_published(settings.baseline, names)
+    names = suites or tuple(BALANCE)
+    check_published(baseline, names)
     return {True: {name: published_balance(name) for name in names}}
 
 
 def _measured_balances(
-    settings: BalanceSettings,
+    accuracies: Path, suites: Sequence[str], baseline: str | None
 ) -> "tuple[dict[bool, dict[str, Balance]], StudyErrors | None, list[str]]":
     """Return the plain and relative errors by benchmark, their bootstrap samples, and notes."""
     from eyechart.overlap.accuracy_table import read_accuracies
     from eyechart.overlap.error_intervals import resample_errors
 
-    table = read_accuracies(settings.accuracies)
-    benchmarks = _benchmarks(table, settings.suites)
+    table = read_accuracies(accuracies)
+    benchmarks = _benchmarks(table, suites)
     notes: list[str] = []
     forms = {
-        relative: _balances(table, benchmarks, relative, settings.baseline, notes)
+        relative: _balances(table, benchmarks, relative, baseline, notes)
         for relative in (False, True)
     }
-    return forms, resample_errors(settings.accuracies, table), notes
+    return forms, resample_errors(accuracies, table), notes
 
 
 def _benchmarks(table: "AccuracyTable", suites: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -227,10 +214,12 @@ def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") ->
 NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overlap is omitted."
 
 
-@dataclass(frozen=True, kw_only=True)
-class CoverageSettings:
-    """Settings of `eyechart overlap coverage`: two benchmarks, data and output files."""
-
+@examples(
+    "eyechart overlap coverage eyechart-overlap --by first.yaml --of second.yaml",
+    "eyechart overlap coverage eyechart-overlap --by mine.yaml --of imagenet-c",
+)
+@derived_options
+def coverage(
     source: Annotated[
         Path,
         Option(
@@ -241,37 +230,30 @@ class CoverageSettings:
             path="folder or file",
             is_argument=True,
         ),
-    ]
+    ],
     by: Annotated[
         str,
         Option(
             help="First benchmark: suite name or YAML file.", group="Corruptions", metavar="SUITE"
         ),
-    ]
+    ],
     of: Annotated[
         str,
         Option(
             help="Second benchmark: suite name or YAML file.", group="Corruptions", metavar="SUITE"
         ),
-    ]
+    ],
     min_overlap: Annotated[
         float,
         Option(
             help="Overlap above which a corruption counts as covered.",
             group="Curves and statistics",
         ),
-    ] = MIN_OVERLAP
-    baseline: BaselineName = None
-    latex: Latex = None
-
-
-@examples(
-    "eyechart overlap coverage eyechart-overlap --by first.yaml --of second.yaml",
-    "eyechart overlap coverage eyechart-overlap --by mine.yaml --of imagenet-c",
-)
-@derived_options
-def coverage(
-    settings: CoverageSettings, matrix_settings: Annotated[MatrixSettings, Only("min_gain")]
+    ] = MIN_OVERLAP,
+    baseline: BaselineName = None,
+    latex: Latex = None,
+    *,
+    settings: Annotated[MatrixSettings, Only("min_gain")],
 ) -> None:
     """Print which corruptions of one benchmark another benchmark covers.
 
@@ -279,17 +261,17 @@ def coverage(
     the table has models trained on all corruptions of a benchmark (rows all:SUITE), their errors
     are also compared with the errors of the standard model.
     """
-    check_latex(settings.latex)
+    check_latex(latex)
     # compute everything before printing, so that an error does not follow half a result
     covers: list[Covered] = []
-    if is_published(settings.source):
-        tests, notes = _published_tests(settings), [NO_OVERLAPS]
+    if is_published(source):
+        tests, notes = _published_tests(by, of, baseline), [NO_OVERLAPS]
     else:
-        covers, tests, notes = _measured_coverage(settings, matrix_settings)
-    if settings.latex is not None and not tests:
+        covers, tests, notes = _measured_coverage(source, settings, (by, of), min_overlap, baseline)
+    if latex is not None and not tests:
         raise UsageError(
             f"--latex writes the errors of models trained on a whole benchmark, but the table has "
-            f"no row all:{settings.by} or all:{settings.of}: train them with eyechart overlap run"
+            f"no row all:{by} or all:{of}: train them with eyechart overlap run"
             " --together."
         )
     for cover in covers:
@@ -299,23 +281,26 @@ def coverage(
         _print_direct(on, test, intervals)
     for note in dict.fromkeys(test.note for _, test, _ in tests):
         print(note)
-    if settings.latex is not None:
+    if latex is not None:
         from eyechart.reports.latex.overlap_latex import coverage_latex
 
-        write_latex(settings.latex, coverage_latex([(on, test) for on, test, _ in tests]))
-    print_written((settings.latex,))
+        write_latex(latex, coverage_latex([(on, test) for on, test, _ in tests]))
+    print_written((latex,))
 
 
-def _published_tests(settings: CoverageSettings) -> "list[Direct]":
+def _published_tests(one: str, two: str, baseline: str | None) -> "list[Direct]":
     from eyechart.overlap.published_benchmarks import check_published, published_direct_test
 
-    one, two = settings.by, settings.of
-    check_published(settings.baseline, (one, two))
+    check_published(baseline, (one, two))
     return [(of, published_direct_test(by, of), {}) for by, of in ((one, two), (two, one))]
 
 
 def _measured_coverage(
-    settings: CoverageSettings, matrix_settings: MatrixSettings
+    source: Path,
+    settings: MatrixSettings,
+    benchmarks: tuple[str, str],
+    min_overlap: float,
+    baseline: str | None,
 ) -> "tuple[list[Covered], list[Direct], list[str]]":
     """Return coverage by overlap, coverage by direct tests, and notes."""
     from eyechart.overlap.accuracy_table import count_classes, read_accuracies
@@ -323,59 +308,52 @@ def _measured_coverage(
     from eyechart.overlap.error_intervals import resample_errors
     from eyechart.overlap.matrix_file import find_matrix, is_accuracy_table
 
-    source = settings.source
-    matrix = find_matrix(source, matrix_settings.with_classes(count_classes(source)))
-    one, two = (members_of(matrix.names, name) for name in (settings.by, settings.of))
+    matrix = find_matrix(source, settings.with_classes(count_classes(source)))
+    one, two = (members_of(matrix.names, name) for name in benchmarks)
     pairs = [(one, two), (two, one)]
-    covers = [
-        (by[0], of[0], coverage_of(matrix, by[1], of[1], settings.min_overlap)) for by, of in pairs
-    ]
+    covers = [(by[0], of[0], coverage_of(matrix, by[1], of[1], min_overlap)) for by, of in pairs]
     tests: list[Direct] = []
     notes = list(matrix.notes)
     if source.is_dir() or is_accuracy_table(source):
         table = read_accuracies(source)
-        study = _Study(table, resample_errors(source, table), settings.baseline)
+        drawn = resample_errors(source, table)
         for by, of in pairs:
-            direct_tests, reasons = study.direct_tests(by[0], of)
+            direct_tests, reasons = _direct_tests(table, drawn, by[0], of, baseline)
             tests += direct_tests
             notes += reasons
     return covers, tests, notes
 
 
-@dataclass(frozen=True, eq=False)
-class _Study:
-    """A study's accuracies and bootstrap errors, and the baseline of its corruption errors.
+def _direct_tests(
+    table: "AccuracyTable",
+    drawn: "StudyErrors | None",
+    by: str,
+    of: "Benchmark",
+    baseline: str | None,
+) -> "tuple[list[Direct], list[str]]":
+    """Return tests of the model trained on benchmark `by`, and reasons for missing tests.
 
-    `drawn` is None if there are no individual predictions to sample from.
+    `drawn`: bootstrap errors; None if there are no individual predictions to sample from.
     """
+    from eyechart.overlap.benchmark_coverage import direct_test
+    from eyechart.overlap.error_intervals import direct_intervals
 
-    table: "AccuracyTable"
-    drawn: "StudyErrors | None"
-    baseline: str | None
-
-    def direct_tests(self, by: str, of: "Benchmark") -> "tuple[list[Direct], list[str]]":
-        """Return tests of the model trained on benchmark `by`, and reasons for missing tests."""
-        from eyechart.overlap.benchmark_coverage import direct_test
-        from eyechart.overlap.error_intervals import direct_intervals
-
-        if by not in self.table.benchmarks:
-            return [], [f"No direct test of {by}: the table has no row all:{by}."]
-        name, members = of
-        tests: list[Direct] = []
-        reasons = []
-        for relative in (False, True):
-            try:
-                test = direct_test(
-                    self.table, by, members, relative=relative, baseline=self.baseline
-                )
-            except UsageError as error:
-                if not relative:
-                    raise
-                reasons.append(f"No relative errors on {name}: {error}")
-                continue
-            intervals = {} if self.drawn is None else direct_intervals(self.drawn, test)
-            tests.append((name, test, intervals))
-        return tests, reasons
+    if by not in table.benchmarks:
+        return [], [f"No direct test of {by}: the table has no row all:{by}."]
+    name, members = of
+    tests: list[Direct] = []
+    reasons = []
+    for relative in (False, True):
+        try:
+            test = direct_test(table, by, members, relative=relative, baseline=baseline)
+        except UsageError as error:
+            if not relative:
+                raise
+            reasons.append(f"No relative errors on {name}: {error}")
+            continue
+        intervals = {} if drawn is None else direct_intervals(drawn, test)
+        tests.append((name, test, intervals))
+    return tests, reasons
 
 
 def _print_coverage(by: str, of: str, covered: "BenchmarkCoverage") -> None:

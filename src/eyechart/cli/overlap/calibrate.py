@@ -1,7 +1,7 @@
 """`eyechart overlap calibrate`: find strengths at which 95 % and 50 % of the accuracy remain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from eyechart.overlap.robustness_probe import RobustnessProbe
 
 
-@dataclass(frozen=True, kw_only=True)
-class CalibrationSource(LoadingSettings):
-    """Settings of `eyechart overlap calibrate`: model, images, corruptions and output file."""
-
+@examples(
+    "eyechart overlap calibrate resnet50.pt --images val --out calibrated.yaml",
+    "eyechart overlap calibrate resnet50.pt --images val --upper 0.3 --out b.yaml",
+)
+@derived_options
+def calibrate(
+    *,
     model: Annotated[
         str,
         Option(
@@ -35,7 +38,7 @@ class CalibrationSource(LoadingSettings):
             metavar="MODEL",
             is_argument=True,
         ),
-    ]
+    ],
     label_maps: Annotated[
         tuple[str, ...],
         Option(
@@ -44,7 +47,7 @@ class CalibrationSource(LoadingSettings):
             group="Models",
             flags=("--label-map",),
         ),
-    ] = ()
+    ] = (),
     images: Annotated[
         Path,
         Option(
@@ -54,7 +57,7 @@ class CalibrationSource(LoadingSettings):
             metavar="PATH",
             path="folder or file",
         ),
-    ]
+    ],
     stimulus: Annotated[
         str,
         Option(
@@ -62,7 +65,7 @@ class CalibrationSource(LoadingSettings):
             " or native.",
             group="Data",
         ),
-    ] = "224"
+    ] = "224",
     suites: Annotated[
         tuple[str, ...],
         Option(
@@ -70,7 +73,7 @@ class CalibrationSource(LoadingSettings):
             group="Corruptions",
             flags=("--suite",),
         ),
-    ] = (CANDIDATES,)
+    ] = (CANDIDATES,),
     corruptions: Annotated[
         tuple[str, ...],
         Option(
@@ -78,8 +81,8 @@ class CalibrationSource(LoadingSettings):
             group="Corruptions",
             flags=("--corruption",),
         ),
-    ] = ()
-    device: Device = "cpu"
+    ] = (),
+    device: Device = "cpu",
     out: Annotated[
         Path,
         Option(
@@ -88,15 +91,10 @@ class CalibrationSource(LoadingSettings):
             metavar="FILE.yaml",
             path="folder or file",
         ),
-    ]
-
-
-@examples(
-    "eyechart overlap calibrate resnet50.pt --images val --out calibrated.yaml",
-    "eyechart overlap calibrate resnet50.pt --images val --upper 0.3 --out b.yaml",
-)
-@derived_options
-def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
+    ],
+    settings: CalibrationSettings,
+    loading: LoadingSettings,
+) -> None:
     """Calibrate the strengths of corruptions for a model; write them as a suite.
 
     For every corruption, finds the strengths at which R (accuracy divided by clean accuracy) is
@@ -111,39 +109,39 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
     from eyechart.overlap.robustness_probe import RobustnessProbe
 
     settings.check()
-    chosen = _chosen(source)
+    chosen = _chosen(suites, corruptions, out)
     check_entries(chosen.entries)
-    check_out(source.out)
-    where = find_device(source.device)
-    maps = [find_map(name) for name in source.label_maps]
-    model = load_model(
-        source.model, where, trust=source.trust, download=source.download, label_maps=maps
+    check_out(out)
+    where = find_device(device)
+    maps = [find_map(name) for name in label_maps]
+    loaded = load_model(
+        model, where, trust=loading.trust, download=loading.download, label_maps=maps
     )
     with ProgressBars() as bars:
-        images = _load(source, settings, bars)
-        judge = RobustnessProbe(model, images, settings.max_images, settings.seed)
-        reject_unused(maps, [model])
-        record = CalibrationRecord(source.out, settings_of(judge, settings))
+        listed = _load(images, stimulus, settings, bars)
+        judge = RobustnessProbe(loaded, listed, settings.max_images, settings.seed)
+        reject_unused(maps, [loaded])
+        record = CalibrationRecord(out, settings_of(judge, settings))
         calibrated = _calibrate(judge, chosen, settings, record, bars)
     summary = _summary(judge, settings)
     _print(calibrated, summary)
-    _write(calibrated, chosen, summary, source.out)
+    _write(calibrated, chosen, summary, out)
 
 
-def _chosen(source: CalibrationSource) -> "Suite":
+def _chosen(suite_names: Sequence[str], corruptions: Sequence[str], out: Path) -> "Suite":
     """Return a suite of the requested corruptions; by default, all corruptions of the suites."""
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.corruptions.suites.suite_file import choose_entries
 
-    suites = [load_suite(name) for name in source.suites]
+    suites = [load_suite(name) for name in suite_names]
     every = list(dict.fromkeys(entry.name for suite in suites for entry in suite))
     title = f"{' and '.join(suite.name for suite in suites)}, calibrated"
     origin = " ".join(f"{suite.name}: {suite.source}" for suite in suites)
-    return choose_entries(suites, source.corruptions or every, source.out.stem, title, origin)
+    return choose_entries(suites, corruptions or every, out.stem, title, origin)
 
 
 def _load(
-    source: CalibrationSource, settings: CalibrationSettings, bars: "ProgressBars"
+    images: Path, stimulus: str, settings: CalibrationSettings, bars: "ProgressBars"
 ) -> "ImageSet":
     """Return the labeled images that are used; other images are not read."""
     from eyechart.images.image_sources import find_listing
@@ -152,10 +150,9 @@ def _load(
     from eyechart.testsets.plan import Plan
     from eyechart.testsets.samples import choose_images
 
-    images = source.images
     if settings.max_images < 1:
         raise UsageError(f"--max-images must be at least 1, got {settings.max_images}.")
-    if find_source(images, source.stimulus).published is not None:
+    if find_source(images, stimulus).published is not None:
         raise UsageError(f"{images} contains corrupted images: give clean images.")
     listing = find_listing(images)
     labeled = [image for image in listing.images if image.label is not None]
@@ -166,7 +163,7 @@ def _load(
     plan = Plan(seed=settings.seed, max_images=min(settings.max_images, len(labeled)))
     used = [labeled[index] for index in choose_images(labeled, plan)]
     step = bars.begin("images", len(used))
-    return load_listing(replace(listing, images=used), source.stimulus, step)
+    return load_listing(replace(listing, images=used), stimulus, step)
 
 
 def _calibrate(

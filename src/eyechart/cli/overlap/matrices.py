@@ -1,7 +1,6 @@
 """`eyechart overlap matrix`, `compare` and `plot`: overlaps from accuracies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,10 +31,12 @@ INTERVALS, FIGURE = "overlap-intervals.csv", "overlap.png"
 """Names of the files that are written into a study folder together with its matrix."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MatrixFiles:
-    """Settings of `eyechart overlap matrix`: accuracies and output files."""
-
+@examples(
+    "eyechart overlap matrix eyechart-overlap",
+    "eyechart overlap matrix accuracies.csv --out overlap.csv --figure overlap.png",
+)
+@derived_options
+def matrix(
     accuracies: Annotated[
         Path,
         Option(
@@ -46,7 +47,7 @@ class MatrixFiles:
             path="folder or file",
             is_argument=True,
         ),
-    ]
+    ],
     out: Annotated[
         Path | None,
         Option(
@@ -55,8 +56,8 @@ class MatrixFiles:
             metavar="FILE.csv",
             path="folder or file",
         ),
-    ] = None
-    figure: FigureFile = None
+    ] = None,
+    figure: FigureFile = None,
     intervals: Annotated[
         Path | None,
         Option(
@@ -65,76 +66,67 @@ class MatrixFiles:
             metavar="FILE.csv",
             path="folder or file",
         ),
-    ] = None
-
-    def check(self) -> None:
-        """Raise a UsageError unless all files can be written."""
-        if self.out is not None and self.out == self.intervals:
-            raise UsageError("--out and --intervals must be different files.")
-        for path in (self.out, self.intervals):
-            check_table(path, self.accuracies)
-        check_figure_file(self.figure)
-        if self.intervals is not None and not (self.accuracies / TESTS).is_dir():
-            raise UsageError(
-                f"--intervals needs a study folder with its tests, got {self.accuracies}."
-            )
-
-
-@examples(
-    "eyechart overlap matrix eyechart-overlap",
-    "eyechart overlap matrix accuracies.csv --out overlap.csv --figure overlap.png",
-)
-@derived_options
-def matrix(files: MatrixFiles, settings: MatrixSettings) -> None:
+    ] = None,
+    *,
+    settings: MatrixSettings,
+) -> None:
     """Compute the overlap matrix of corruptions from accuracies.
 
     The overlap of two corruptions is high if training on one improves robustness to the other.
     """
-    files.check()
-    _show_overlaps(files, settings)
+    if out is not None and out == intervals:
+        raise UsageError("--out and --intervals must be different files.")
+    for path in (out, intervals):
+        check_table(path, accuracies)
+    check_figure_file(figure)
+    if intervals is not None and not (accuracies / TESTS).is_dir():
+        raise UsageError(f"--intervals needs a study folder with its tests, got {accuracies}.")
+    _show_overlaps(accuracies, settings, out, figure, intervals)
 
 
 def show_study(folder: Path) -> None:
     """Print the overlaps of a finished study, and write them into its folder."""
     from eyechart.overlap.matrix_file import FILE
 
-    files = MatrixFiles(
-        accuracies=folder,
-        out=folder / FILE,
-        figure=folder / FIGURE,
-        intervals=folder / INTERVALS if (folder / TESTS).is_dir() else None,
-    )
-    _show_overlaps(files, MatrixSettings())
+    intervals = folder / INTERVALS if (folder / TESTS).is_dir() else None
+    _show_overlaps(folder, MatrixSettings(), folder / FILE, folder / FIGURE, intervals)
 
 
-def _show_overlaps(files: MatrixFiles, settings: MatrixSettings) -> None:
+def _show_overlaps(
+    accuracies: Path,
+    settings: MatrixSettings,
+    out: Path | None,
+    figure: Path | None,
+    intervals: Path | None,
+) -> None:
+    """Print the overlaps of a table or study, and write the files that are asked for."""
     from eyechart.overlap.accuracy_table import count_classes, read_accuracies, read_hits
     from eyechart.overlap.matrix_intervals import overlap_intervals
 
-    table = read_accuracies(files.accuracies)
+    table = read_accuracies(accuracies)
     min_gain = settings.min_gain
-    overlaps = table.matrix(min_gain, settings.classes or count_classes(files.accuracies))
-    hits = read_hits(files.accuracies, table)
+    overlaps = table.matrix(min_gain, settings.classes or count_classes(accuracies))
+    hits = read_hits(accuracies, table)
     sure = None
     if hits is not None:
         sure = overlap_intervals(
             hits, table.corruptions, n_bootstrap=settings.n_bootstrap, min_gain=min_gain
         )
     _print_matrix(overlaps, sure, table.seed_deviation(min_gain))
-    if files.out is not None:
+    if out is not None:
         from eyechart.overlap.matrix_file import write_matrix
 
-        write_matrix(overlaps, files.out)
-    if files.intervals is not None and sure is not None:
+        write_matrix(overlaps, out)
+    if intervals is not None and sure is not None:
         from eyechart.core.csv_table import write_cells
         from eyechart.reports.terminal.overlap_tables import interval_cells
 
-        write_cells(files.intervals, interval_cells(sure))
-    if files.figure is not None:
+        write_cells(intervals, interval_cells(sure))
+    if figure is not None:
         from eyechart.reports.series.overlap import as_overlap
 
-        draw_panel(as_overlap(overlaps), files.figure)
-    print_written((files.out, files.intervals, files.figure))
+        draw_panel(as_overlap(overlaps), figure)
+    print_written((out, intervals, figure))
 
 
 def _print_matrix(

@@ -1,7 +1,6 @@
 """`eyechart overlap select`: find the largest benchmark without overlap, as a suite."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,10 +24,12 @@ TIES = 5
 """Maximum number of equally good sets that are printed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelectSettings:
-    """Settings of `eyechart overlap select`: overlap matrix, threshold and output files."""
-
+@examples(
+    "eyechart overlap select eyechart-overlap --threshold 0.1 --out selected.yaml",
+    "eyechart overlap select overlap.csv --among imagenet-c --threshold 0.5",
+)
+@derived_options
+def select(
     matrix: Annotated[
         Path,
         Option(
@@ -38,14 +39,14 @@ class SelectSettings:
             path="folder or file",
             is_argument=True,
         ),
-    ]
+    ],
     threshold: Annotated[
         float | None,
         Option(
             help="Maximum overlap of two corruptions, such as 0.1.",
             group="Curves and statistics",
         ),
-    ] = None
+    ] = None,
     every: Annotated[
         bool,
         Option(
@@ -53,7 +54,7 @@ class SelectSettings:
             group="Curves and statistics",
             flags=("--all",),
         ),
-    ] = False
+    ] = False,
     among: Annotated[
         tuple[str, ...],
         Option(
@@ -61,7 +62,7 @@ class SelectSettings:
             group="Corruptions",
             metavar="SUITE",
         ),
-    ] = ()
+    ] = (),
     suites: Annotated[
         tuple[str, ...],
         Option(
@@ -70,7 +71,7 @@ class SelectSettings:
             group="Corruptions",
             flags=("--suite",),
         ),
-    ] = ()
+    ] = (),
     out: Annotated[
         Path | None,
         Option(
@@ -79,7 +80,7 @@ class SelectSettings:
             metavar="FILE.yaml",
             path="folder or file",
         ),
-    ] = None
+    ] = None,
     marked: Annotated[
         Path | None,
         Option(
@@ -88,76 +89,64 @@ class SelectSettings:
             metavar="FILE.csv",
             path="folder or file",
         ),
-    ] = None
-    figure: FigureFile = None
-
-    def check(self) -> None:
-        """Raise a UsageError unless the settings are compatible and the files can be written."""
-        out = self.out
-        if self.threshold is None and not self.every:
-            raise UsageError("Give --threshold, such as 0.1, or --all.")
-        if self.threshold is None and (out is not None or self.marked is not None):
-            raise UsageError(
-                "--out and --marked write the selection for one threshold: give --threshold."
-            )
-        if out is not None and any(
-            resolved_path(Path(name)) == resolved_path(out) for name in self.suites
-        ):
-            raise UsageError(
-                f"--out would overwrite {out}, which --suite reads: choose another file."
-            )
-        if self.suites and out is None:
-            raise UsageError("--suite needs --out: add it, or omit --suite.")
-        if out is not None:
-            from eyechart.corruptions.suites.suite_file import check_suite_path
-
-            check_suite_path(out)
-        check_figure_file(self.figure)
-        check_table(self.marked, self.matrix)
-
-
-@examples(
-    "eyechart overlap select eyechart-overlap --threshold 0.1 --out selected.yaml",
-    "eyechart overlap select overlap.csv --among imagenet-c --threshold 0.5",
-)
-@derived_options
-def select(
-    settings: SelectSettings,
-    matrix_settings: Annotated[MatrixSettings, Only("min_gain", "classes")],
+    ] = None,
+    figure: FigureFile = None,
+    *,
+    settings: Annotated[MatrixSettings, Only("min_gain", "classes")],
 ) -> None:
     """Select the largest set of corruptions that do not overlap.
 
     The search is exact, and equally good sets are printed too. --figure draws the heat map with
     the selection marked or, with --all, the size of the selection for every threshold.
     """
-    settings.check()
+    if threshold is None and not every:
+        raise UsageError("Give --threshold, such as 0.1, or --all.")
+    if threshold is None and (out is not None or marked is not None):
+        raise UsageError(
+            "--out and --marked write the selection for one threshold: give --threshold."
+        )
+    _check_suite(out, suites)
+    check_figure_file(figure)
+    check_table(marked, matrix)
     from eyechart.overlap.accuracy_table import count_classes
     from eyechart.overlap.matrix_file import find_matrix, write_matrix
     from eyechart.overlap.selection import select_at_every_threshold, select_non_overlapping
 
-    source, out, marked = settings.matrix, settings.out, settings.marked
-    matrix = find_matrix(source, matrix_settings.with_classes(count_classes(source)))
-    matrix = matrix_among(matrix, settings.among)
-    suites = _suites(settings) if out is not None else []
-    steps = select_at_every_threshold(matrix) if settings.every else ()
+    overlaps = find_matrix(matrix, settings.with_classes(count_classes(matrix)))
+    overlaps = matrix_among(overlaps, among)
+    loaded = _load_suites(suites, matrix) if out is not None else []
+    steps = select_at_every_threshold(overlaps) if every else ()
     if steps:
         _print_steps(steps)
     selection = None
-    if settings.threshold is not None:
-        selection = select_non_overlapping(matrix, settings.threshold)
+    if threshold is not None:
+        selection = select_non_overlapping(overlaps, threshold)
         _print_selection(selection)
-    print_notes(matrix.notes)
-    if suites and not settings.suites and not _has_suite(source):
+    print_notes(overlaps.notes)
+    if loaded and not suites and not _has_suite(matrix):
         print_notes(
             ["The suite has the published strengths: give --suite if you used other strengths."]
         )
     if selection is not None and out is not None:
-        _write_benchmark(selection, suites, out, source)
+        _write_benchmark(selection, loaded, out, matrix)
     if selection is not None and marked is not None:
-        write_matrix(matrix, marked, selection.members)
-    if settings.figure is not None:
-        _draw_selection(matrix, selection, steps, settings.figure)
-    print_written((out, marked, settings.figure))
+        write_matrix(overlaps, marked, selection.members)
+    if figure is not None:
+        _draw_selection(overlaps, selection, steps, figure)
+    print_written((out, marked, figure))
+
+
+def _check_suite(out: Path | None, suites: Sequence[str]) -> None:
+    """Raise a UsageError unless a suite can be written at this path."""
+    if out is None:
+        if suites:
+            raise UsageError("--suite needs --out: add it, or omit --suite.")
+        return
+    from eyechart.corruptions.suites.suite_file import check_suite_path
+
+    if any(resolved_path(Path(name)) == resolved_path(out) for name in suites):
+        raise UsageError(f"--out would overwrite {out}, which --suite reads: choose another file.")
+    check_suite_path(out)
 
 
 def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
@@ -194,7 +183,7 @@ def _has_suite(matrix: Path) -> bool:
     return (matrix / SUITE).is_file()
 
 
-def _suites(settings: SelectSettings) -> "list[Suite]":
+def _load_suites(names: Sequence[str], matrix: Path) -> "list[Suite]":
     """Return the suites that define the corruptions.
 
     Without --suite, this is the study's suite if it has one, otherwise all published suites.
@@ -203,9 +192,9 @@ def _suites(settings: SelectSettings) -> "list[Suite]":
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.overlap.study_execution import SUITE
 
-    if not settings.suites and _has_suite(settings.matrix):
-        return [load_suite(str(settings.matrix / SUITE))]
-    return [load_suite(name) for name in settings.suites or PUBLISHED]
+    if not names and _has_suite(matrix):
+        return [load_suite(str(matrix / SUITE))]
+    return [load_suite(name) for name in names or PUBLISHED]
 
 
 def _write_benchmark(

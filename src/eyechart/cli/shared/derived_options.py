@@ -1,6 +1,7 @@
-"""Command options that are derived from settings records (see `eyechart.core.options`).
+"""Command options that are derived from declarations (see `eyechart.core.options`).
 
-A command takes the record as one argument; the command line shows the record's fields.
+A command takes a settings record as one argument, and the command line shows the record's fields;
+an argument of the command that is annotated with an `Option` is an option by itself.
 """
 
 import inspect
@@ -13,7 +14,7 @@ from typing import Annotated, get_args, get_origin
 import typer
 from typer.models import ParameterInfo
 
-from eyechart.core.options import GROUPS, Field, fields_of, has_options, preset_values
+from eyechart.core.options import GROUPS, Field, Option, fields_of, has_options, preset_values
 
 
 def folder_or_file(text: str) -> Path:
@@ -86,25 +87,34 @@ class _Derived:
 
 
 def derived_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command for Typer in which each record argument becomes one option per field."""
+    """Return a command for Typer in which arguments become options as they declare.
+
+    A record becomes one option per field, and an argument with an `Option` becomes this option.
+    """
     signature = inspect.signature(command)
     takes_context = CONTEXT.name in signature.parameters
     parameters: list[inspect.Parameter] = [] if takes_context else [CONTEXT]
     derived: dict[str, _Derived] = {}
+    own: dict[str, Field] = {}
+    fields: list[Field] = []
     for parameter in signature.parameters.values():
-        options = _derived_from(parameter.annotation)
-        if options is None:
+        field, options = _declared_by(parameter), _derived_from(parameter.annotation)
+        if field is not None:
+            own[parameter.name] = field
+            fields.append(field)
+        elif options is not None:
+            derived[parameter.name] = options
+            fields += options.fields
+        else:
             # positional parameters with a default could not be followed by required ones
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-        else:
-            derived[parameter.name] = options
-    fields = [field for options in derived.values() for field in options.fields]
     parameters += [_parameter(field) for field in sorted(fields, key=_place_in_help)]
 
     def call(context: typer.Context, **typed: object) -> None:
         given = {name: value for name, value in typed.items() if _is_typed(context, name)}
         typed |= preset_values(fields, given)
         read = {name: options.value(context, typed) for name, options in derived.items()}
+        read |= read_typed(own, {name: typed.pop(name) for name in own})
         if takes_context:
             typed[CONTEXT.name] = context
         command(**typed, **read)
@@ -145,6 +155,17 @@ def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict
             value = tuple(value)
         values[name] = read(value) if read is not None and isinstance(value, str) else value
     return values
+
+
+def _declared_by(parameter: inspect.Parameter) -> Field | None:
+    """Return the option that an argument of a command declares itself; None if it declares none."""
+    for extra in getattr(parameter.annotation, "__metadata__", ()):
+        if isinstance(extra, Option):
+            kind = get_args(parameter.annotation)[0]
+            return Field(
+                parameter.name, kind, parameter.default, extra, is_keyword=True, is_shared=False
+            )
+    return None
 
 
 def _derived_from(annotation: object) -> _Derived | None:

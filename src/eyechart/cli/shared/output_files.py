@@ -7,7 +7,6 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 
-
 FigureFile = Annotated[
     Path | None,
     Option(
