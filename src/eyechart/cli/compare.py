@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.output_files import Latex, check_latex, write_latex
-from eyechart.cli.shared.printing import print_written
+from eyechart.cli.shared.printing import print_written, wide_console
+from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of
+from eyechart.core.storage.files import write_text
 from eyechart.images.labels.spaces import SCORED_SPACES
 from eyechart.scores.baseline_names import BASELINES, ROBUSTBENCH_ALEXNET
 
@@ -93,7 +95,6 @@ def compare(
     rankings by the two benchmarks are compared. Published results are ranked together with runs on
     the same images.
     """
-    from eyechart.cli.shared.printing import wide_console
     from eyechart.results.published_rows import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run
     from eyechart.results.standings import check_rankable, stand
@@ -119,8 +120,6 @@ def compare(
         written |= _print_published(console, standings, tables, markdown)
     paths = []
     if out is not None:
-        from eyechart.core.storage.files import write_text
-
         paths = [write_text(out / name, text) for name, text in written.items()]
     if latex is not None:
         from eyechart.reports.latex.leaderboard_latex import comparison_latex
@@ -177,7 +176,6 @@ def _print_published(
 
     The files are returned as a mapping from file name to content.
     """
-    from eyechart.core.csv_table import csv_text
     from eyechart.corruptions.suites.suite import split_variant
     from eyechart.reports.terminal.published_tables import (
         error_lines,

@@ -8,16 +8,20 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import USAGE, Stop
+from eyechart.cli.shared.progress import ProgressBars, progress_bar
+from eyechart.cli.shared.stop import USAGE, Stop, on_interrupt
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
+from eyechart.core.storage.job_queue import jobs_of
+from eyechart.core.storage.shard_records import SHARDS, remove_shard_records
 from eyechart.corruptions.suites.published import PUBLISHED, WITH_LEVELS
 
 if TYPE_CHECKING:
@@ -278,7 +282,6 @@ def _finish(
     options: CorruptSettings, cells: "Sequence[Settings]", names: Sequence[str], n_written: int
 ) -> None:
     """Record that a shard is finished, or remove such records after a run without shards."""
-    from eyechart.core.storage.shard_records import SHARDS, remove_shard_records
     from eyechart.corruptions.suites.corrupted_shards import record_shard
 
     shard, out = options.shard, options.out
@@ -292,10 +295,6 @@ def _finish(
 
 
 def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None:
-    from functools import partial
-
-    from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.core.storage.job_queue import jobs_of
     from eyechart.corruptions.suites.array_layout import load_stack, write_arrays
 
     images, out, shard = options.images, options.out, options.shard
@@ -303,14 +302,11 @@ def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None
         raise UsageError(
             f"--layout cifar-c takes one folder, image list or .npy file, got {len(images)}."
         )
-    try:
-        with ProgressBars() as bars:
-            stack = load_stack(images[0], parts[0].stimulus or "", partial(bars.begin, "images"))
-            n_cells = len(parts if shard is None else jobs_of(parts, shard))
-            step = bars.begin(out.name, len(stack.images) * n_cells)
-            written = write_arrays(stack, parts, out, step, shard)
-    except KeyboardInterrupt:
-        raise Stop("Stopped: run the same command again to resume.") from None
+    with on_interrupt("Stopped: run the same command again to resume."), ProgressBars() as bars:
+        stack = load_stack(images[0], parts[0].stimulus or "", partial(bars.begin, "images"))
+        n_cells = len(parts if shard is None else jobs_of(parts, shard))
+        step = bars.begin(out.name, len(stack.images) * n_cells)
+        written = write_arrays(stack, parts, out, step, shard)
     for damaged in stack.images.damaged:
         print(f"Skipped: {damaged.why}", file=sys.stderr)
     if shard is None:
@@ -333,8 +329,6 @@ def _say_left_out(left_out: dict[Path, int]) -> None:
 
 def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> int:
     """Write the images; return the number of images that were skipped."""
-    from eyechart.cli.shared.progress import progress_bar
-
     written = kept = left_out = 0
     try:
         # closed here, so that the generator's threads end before anything else is printed

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.compare import print_board
 from eyechart.cli.report import ReportSettings, report_runs
 from eyechart.cli.shared.derived_options import derived_options, folder, folder_or_file
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.printing import log_to
-from eyechart.cli.shared.stop import FAILED, Stop, stopped
+from eyechart.cli.shared.printing import log_to, wide_console
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import FAILED, Stop, resumable
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.quick_imports import quick_imports
 from eyechart.core.storage.remote_folder import OutputFolder, output_folder
+from eyechart.core.storage.run_folder import RECORD, read_settings
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
 
@@ -45,13 +48,12 @@ def run_evaluate(
     # before the run, which may take hours
     check_loggers(loggers)
     with quick_imports():
-        from eyechart.cli.shared.progress import ProgressBars
         from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 
     assert settings.out is not None, "the command has a folder for its results"
     with output_folder(settings.out) as out:
         local = replace(settings, out=out.path)
-        with ProgressBars() as bars:
+        with ProgressBars() as bars, resumable(out.path, "finished work", out.shown):
             try:
                 if settings.shard is not None:
                     _predict_shard(local, out, bars)
@@ -59,8 +61,6 @@ def run_evaluate(
                 finished = run_evaluation(local, bars)
             except PlanOnly:
                 return
-            except KeyboardInterrupt:
-                raise stopped(out.path, "finished work", out.shown) from None
         # stored as typed, so that it can be run again
         show_finished(finished, out, shlex.join(["eyechart", *typed]), loggers)
 
@@ -96,7 +96,6 @@ def show_finished(
 
 
 def _report(evaluation: "Results", out: OutputFolder) -> None:
-    from eyechart.cli.shared.printing import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.series.break_points import break_sentences
     from eyechart.reports.series.run_cost import cost_line
@@ -128,7 +127,6 @@ def _report(evaluation: "Results", out: OutputFolder) -> None:
 
 def _rank(console: "Console", out: Path) -> None:
     """Print a ranking of the models in the run."""
-    from eyechart.cli.compare import print_board
     from eyechart.results.runs import make_boards, read_run
     from eyechart.results.standings import stand
 
@@ -156,7 +154,6 @@ def merge(
 ) -> None:
     """Merge the shards of evaluate, testset make or corrupt, and score those of evaluate."""
     with quick_imports():
-        from eyechart.cli.shared.progress import ProgressBars
         from eyechart.pipeline.merge import merge_shards
 
     sentence = merge_other(out)
@@ -164,11 +161,8 @@ def merge(
         print(sentence)
         return
     with output_folder(out) as opened:
-        with ProgressBars() as bars:
-            try:
-                finished = merge_shards(opened.path, bars)
-            except KeyboardInterrupt:
-                raise stopped(opened.path, "the shards", opened.shown) from None
+        with resumable(opened.path, "the shards", opened.shown), ProgressBars() as bars:
+            finished = merge_shards(opened.path, bars)
         show_finished(finished, opened, shlex.join(["eyechart", *(context.obj or ())]))
 
 
@@ -185,7 +179,6 @@ def merge_other(out: Path) -> str | None:
         UsageError: shards are missing or do not belong together, or `out` is a study, which its own
             command finishes.
     """
-    from eyechart.core.storage.run_folder import RECORD, read_settings
     from eyechart.corruptions.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
     from eyechart.testsets.testset_shards import has_testset_shards, merge_testset
 

@@ -8,6 +8,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.storage.files import atomic_file
 from eyechart.testsets.testset_settings import SUITE
 from eyechart.visual_change.measure_settings import MeasureSettings
 
@@ -49,7 +50,6 @@ def gallery(
 ) -> None:
     """Draw an image under every corruption, as .png or .html."""
     from eyechart.core.randomness import check_seed
-    from eyechart.core.storage.files import atomic_file
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.images.identity import file_digest
     from eyechart.images.image_files import read_image, write_image

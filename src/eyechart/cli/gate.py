@@ -9,6 +9,7 @@ from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.storage.files import write_text
 from eyechart.gates.gate_settings import GateSettings
 
 WIDTH = 80
@@ -74,7 +75,6 @@ def gate(
             raise UsageError(f"{path} is given twice: give each file a different name.")
     from rich.console import Console
 
-    from eyechart.core.storage.files import write_text
     from eyechart.gates.gate import decide_gate
     from eyechart.reports.gate_files import gate_json, gate_junit
     from eyechart.reports.html.evidence_page import evidence_html

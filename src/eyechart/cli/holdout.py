@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import shard_done, stopped
+from eyechart.cli.shared.printing import share_text, wide_console
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import resumable, shard_done
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, first_names, plural, verb
@@ -180,22 +182,18 @@ def _run(
     plan: "Callable[[HoldoutImages], HoldoutStudy]",
 ) -> None:
     """Load images, run the planned study, and print its results."""
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.structure.holdout_scores import score_study
     from eyechart.structure.holdout_study import open_study, run_study
 
     device, out = find_device(settings.device), settings.out
-    with ProgressBars() as bars:
-        try:
-            kinds = load(bars)
-            study = plan(kinds)
-            # Nothing is planned unless the study can run in this folder.
-            open_study(study, kinds, out)
-            print(_planned(study))
-            is_done = run_study(study, kinds, device, out, bars, settings.shard)
-        except KeyboardInterrupt:
-            raise stopped(out, "finished work") from None
+    with resumable(out, "finished work"), ProgressBars() as bars:
+        kinds = load(bars)
+        study = plan(kinds)
+        # Nothing is planned unless the study can run in this folder.
+        open_study(study, kinds, out)
+        print(_planned(study))
+        is_done = run_study(study, kinds, device, out, bars, settings.shard)
     if not is_done:
         print(shard_done(settings.shard, out))
         return
@@ -237,7 +235,6 @@ def show_results(results: "HoldoutResults") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from eyechart.cli.shared.printing import share_text, wide_console
     from eyechart.structure.holdout_scores import notes_on
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"

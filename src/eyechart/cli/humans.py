@@ -11,12 +11,14 @@ import typer
 from eyechart.cli.shared.derived_options import Only, derived_options, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.output_files import check_file_to_write
+from eyechart.cli.shared.printing import wide_console
 from eyechart.cli.similar import similar
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.humans.human_settings import ComparisonSettings, HumanSettings
 from eyechart.humans.import_settings import ImportSettings
+from eyechart.reports.terminal.columns import stacked
 from eyechart.stats.curve_settings import CurveSettings
 
 if TYPE_CHECKING:
@@ -200,9 +202,7 @@ def areas(
     curves: CurveSettings,
 ) -> None:
     """Print R_a and R_p of humans, with confidence intervals."""
-    from eyechart.cli.shared.printing import wide_console
     from eyechart.humans.reference import find_reference
-    from eyechart.reports.terminal.columns import stacked
     from eyechart.scores.scoring import human_areas, make_fit
 
     fit = make_fit(curves)

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
-from eyechart.models.published_study import STUDIES
+from eyechart.corruptions.suites.published import PUBLISHED
+from eyechart.models.published_study import COUNTS, STUDIES
 
 app = CommandLine(help="List corruptions, suites, models or published results.")
 
@@ -47,7 +49,6 @@ def corruptions(
 )
 def suites() -> None:
     """List the published suites."""
-    from eyechart.corruptions.suites.published import PUBLISHED
     from eyechart.corruptions.suites.suite import load_suite
 
     published_suites = [load_suite(name) for name in PUBLISHED]
@@ -105,8 +106,6 @@ def published() -> None:
 
 
 def _show_study(study: str) -> None:
-    from eyechart.models.published_study import COUNTS
-
     models = STUDIES[study]
     _show(
         ("model", "category", "architecture"),
@@ -120,7 +119,6 @@ def _show_study(study: str) -> None:
 
 
 def _has_weights(name: str) -> bool:
-    from eyechart.core.errors import UsageError
     from eyechart.models.efficientnet_lite import find_weights
 
     try:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.cli.shared.printing import wide_console
+from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
@@ -71,7 +73,6 @@ def check(
     Exit with status 1 if top-1 accuracy is below the published accuracy, or if different
     preprocessing gives significantly higher accuracy.
     """
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, reject_unused
     from eyechart.models.label_map import find_map
@@ -142,7 +143,6 @@ def score(
 
     Prints R_a and R_p and, if the labels are the 16 categories, HMRI and MRSI.
     """
-    from eyechart.cli.shared.printing import wide_console
     from eyechart.pipeline.scoring.result_file import score_result_files
     from eyechart.reports.number_text import estimate_text
     from eyechart.reports.terminal.result_tables import human_lines, space_tables

@@ -11,6 +11,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import log_to
+from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -246,7 +247,6 @@ def report_runs(settings: ReportSettings) -> None:
     _check_target(settings.target)
     figures: Sequence[Path] = ()
     if settings.figures is not None:
-        from eyechart.cli.shared.progress import ProgressBars
         from eyechart.reports.figures.figure_files import plan_figures, write_figures
 
         with ProgressBars() as bars:

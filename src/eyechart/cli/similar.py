@@ -8,10 +8,13 @@ import typer
 from eyechart.cli.shared.derived_options import derived_options, folder_or_file
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.output_files import check_file_to_write
+from eyechart.cli.shared.printing import wide_console
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, verb
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_settings import HumanSettings
+from eyechart.stats.curve_settings import N_BOOTSTRAP
+from eyechart.stats.estimator_registry import SPLINE
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
@@ -210,7 +213,6 @@ def print_classes(similarity: "SimilarClasses") -> None:
 
 def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
     """Print the chosen pairs; p-values are corrected for the total number of pairs."""
-    from eyechart.cli.shared.printing import wide_console
     from eyechart.humans.same_different import ALIKE, MIN_OBSERVERS, MIN_RESPONSES
 
     wide_console().print(_judgements_table(chosen))
@@ -242,7 +244,6 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
 
 
 def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> None:
-    from eyechart.cli.shared.printing import wide_console
     from eyechart.scores.similar_pairs import APART, DIFFERENT
 
     wide_console().print(_curves_table(pairs))
@@ -266,8 +267,6 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
     """Print the ranges of Δv in which the 83 % intervals of two human curves do not overlap."""
     from eyechart.scores.similar_pairs import bands_apart
-    from eyechart.stats.curve_settings import N_BOOTSTRAP
-    from eyechart.stats.estimator_registry import SPLINE
 
     for metric in properties:
         one, two = (

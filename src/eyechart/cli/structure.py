@@ -9,7 +9,8 @@ from eyechart.cli.holdout import style, subclass
 from eyechart.cli.shared.derived_options import folder, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.output_files import check_file_to_write
-from eyechart.cli.shared.stop import Stop
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import on_interrupt
 from eyechart.cli.superclass import superclass
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
@@ -54,7 +55,6 @@ def build(
     Without --from, npm downloads nine packages (27 MB) into FOLDER.npm, where the next run finds
     them. Run the same command again to resume.
     """
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.structure.icons.icon_builder import LICENSES, LIST, build_icons
     from eyechart.structure.icons.npm_packages import STYLES
 
@@ -67,18 +67,18 @@ def build(
     packages = source or named.parent / f"{named.name}.npm"
     if source is None:
         print(f"Packages are downloaded with npm into {packages}.")
-    with ProgressBars() as bars:
-        try:
-            built = build_icons(
-                out,
-                packages,
-                side=size,
-                styles=style or list(STYLES),
-                is_fetched=source is None,
-                progress=bars,
-            )
-        except KeyboardInterrupt:
-            raise Stop("Stopped: run the same command again to resume.") from None
+    with (
+        on_interrupt("Stopped: run the same command again to resume."),
+        ProgressBars() as bars,
+    ):
+        built = build_icons(
+            out,
+            packages,
+            side=size,
+            styles=style or list(STYLES),
+            is_fetched=source is None,
+            progress=bars,
+        )
     print(f"Written: {built.icons:,} icons of {len(built.classes)} classes to {out / LIST}.")
     _print_icons(built)
     print(f"Authors and licenses: {out / LICENSES}.")
@@ -103,15 +103,14 @@ def original(
     ] = Path("icons50"),
 ) -> None:
     """Prepare the original ICONS-50 dataset for structure studies."""
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.structure.icons.icon_builder import LIST
     from eyechart.structure.icons.icons50 import import_icons50
 
-    with ProgressBars() as bars:
-        try:
-            count = import_icons50(source, out, bars)
-        except KeyboardInterrupt:
-            raise Stop("Stopped: run the same command again to resume.") from None
+    with (
+        on_interrupt("Stopped: run the same command again to resume."),
+        ProgressBars() as bars,
+    ):
+        count = import_icons50(source, out, bars)
     print(f"Written: {count_of(count, 'icon')} to {out / LIST}.")
 
 

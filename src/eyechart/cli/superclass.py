@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import shard_done, stopped
+from eyechart.cli.shared.printing import share_text, wide_console
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import resumable, shard_done
 from eyechart.pipeline.settings import LoadingSettings
 from eyechart.structure.structure_settings import SUPERCLASS_RECIPE, SuperclassSettings
 from eyechart.training.recipe import Recipe
@@ -100,31 +102,27 @@ def _run(
     device: "torch.device",
 ) -> "SuperclassResults | None":
     """Fine-tune and test the models; return None if models of other shards are missing."""
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.structure.superclass_images import load_split
     from eyechart.structure.superclass_scores import score_superclasses
     from eyechart.structure.superclass_study import run_superclasses
     from eyechart.training.retrain import trainable
 
-    with ProgressBars() as bars:
-        try:
-            for spec in settings.models:
-                # fail now rather than after hours of work on the other models
-                trainable(load(spec, half=False))
-            seen_source = str(settings.seen_images or "")
-            data = load_split(chosen, str(settings.images), settings.stimulus, bars, seen_source)
-            published_accuracies = run_superclasses(
-                settings.models,
-                data,
-                recipe,
-                load=load,
-                device=device,
-                out=settings.out,
-                progress=bars,
-                shard=settings.shard,
-            )
-        except KeyboardInterrupt:
-            raise stopped(settings.out, "finished work") from None
+    with resumable(settings.out, "finished work"), ProgressBars() as bars:
+        for spec in settings.models:
+            # fail now rather than after hours of work on the other models
+            trainable(load(spec, half=False))
+        seen_source = str(settings.seen_images or "")
+        data = load_split(chosen, str(settings.images), settings.stimulus, bars, seen_source)
+        published_accuracies = run_superclasses(
+            settings.models,
+            data,
+            recipe,
+            load=load,
+            device=device,
+            out=settings.out,
+            progress=bars,
+            shard=settings.shard,
+        )
     if published_accuracies is None:
         return None
     accuracies = {**published_accuracies, **settings.accuracies}
@@ -141,7 +139,6 @@ def _show_superclasses(results: "SuperclassResults") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from eyechart.cli.shared.printing import share_text, wide_console
     from eyechart.reports.words import short_names
 
     console = wide_console()

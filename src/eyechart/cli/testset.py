@@ -8,10 +8,12 @@ import typer
 from eyechart.cli.shared.derived_options import derived_options, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.output_files import check_file_to_write
-from eyechart.cli.shared.stop import Stop
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import on_interrupt
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of
+from eyechart.core.storage.locks import lock_file
 from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
@@ -77,9 +79,7 @@ def make(
 
 
 def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> None:
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.storage.locks import lock_file
     from eyechart.testsets.testset import count_steps, keep_testset
     from eyechart.testsets.testset_parts import open_parts, remove_parts
 
@@ -92,23 +92,21 @@ def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> Non
         steps = count_steps(images, plan)
         parts = open_parts(out, images, plan)
         step = bars.begin("test set", steps)
-        try:
-            drawn = keep_testset(images, plan, where, parts, out, step=step)
-        except KeyboardInterrupt:
-            raise _stopped(parts) from None
-        except UsageError:
-            # without finished samples, the folder would only reject a next attempt with other
-            # settings
-            if not any(parts.glob("*.parquet")):
-                remove_parts(parts)
-            raise
+        with on_interrupt(_resume_sentence(parts)):
+            try:
+                drawn = keep_testset(images, plan, where, parts, out, step=step)
+            except UsageError:
+                # without finished samples, the folder would only reject a next attempt with other
+                # settings
+                if not any(parts.glob("*.parquet")):
+                    remove_parts(parts)
+                raise
     samples = count_of(len(drawn), "sample")
     print(f"{out}: {samples} of {', '.join(drawn.corruptions)} and clean images.")
     _print_coverage(drawn.coverage())
 
 
 def _make_shard(settings: SampleSettings, source: "ImageSource", out: Path, shard: "Shard") -> None:
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.testsets.testset import count_steps
     from eyechart.testsets.testset_parts import open_parts
@@ -120,10 +118,8 @@ def _make_shard(settings: SampleSettings, source: "ImageSource", out: Path, shar
         images = source.load(plan, bars)
         parts = open_parts(out, images, plan)
         step = bars.begin(f"shard {shard}", count_steps(images, plan) // shard.count)
-        try:
+        with on_interrupt(_resume_sentence(parts)):
             n_samples = make_shard(images, plan, where, parts, shard, step=step)
-        except KeyboardInterrupt:
-            raise _stopped(parts) from None
     if n_samples is None:
         print(
             f"Shard {shard}: all candidates are measured; when this is done for all {shard.count}"
@@ -141,8 +137,8 @@ def _reject_existing(out: Path) -> None:
         raise UsageError(f"{out} already exists: delete it, or choose another --out.")
 
 
-def _stopped(parts: Path) -> Stop:
-    return Stop(f"Stopped: finished samples are in {parts}; run the same command again to resume.")
+def _resume_sentence(parts: Path) -> str:
+    return f"Stopped: finished samples are in {parts}; run the same command again to resume."
 
 
 @app.command("describe")
@@ -277,7 +273,6 @@ def render(
     ] = Path("rendered"),
 ) -> None:
     """Write the images of a test set as PNG files and check their digests."""
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
@@ -289,10 +284,8 @@ def render(
     with ProgressBars() as bars:
         sources = find_source(images, chosen.header.stimulus).load(Plan(), bars)
         step = bars.begin("images", len(chosen))
-        try:
+        with on_interrupt(
+            f"Stopped: finished images are in {out}; run the same command again to resume."
+        ):
             count = render_testset(chosen, sources, where, out, step)
-        except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: finished images are in {out}; run the same command again to resume."
-            ) from None
     print(f"{count_of(count, 'image')} in {out}, identical to the images of the test set.")

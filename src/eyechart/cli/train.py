@@ -10,12 +10,16 @@ from eyechart.cli.retrain import enhancements, retrain
 from eyechart.cli.shared.derived_options import Only, derived_options, folder, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.output_files import check_file_to_write, check_latex, write_latex
-from eyechart.cli.shared.printing import print_written
-from eyechart.cli.shared.stop import Stop
+from eyechart.cli.shared.printing import print_written, wide_console
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import on_interrupt
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
+from eyechart.core.progress import NoProgress
+from eyechart.core.storage.locks import lock_file
 from eyechart.pipeline.settings import LoadingSettings
+from eyechart.reports.terminal.columns import stacked
 from eyechart.training.recipe import Recipe, StyleRecipe
 from eyechart.training.training_settings import NetworkSettings, StyleTransferSettings
 
@@ -34,10 +38,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
 
     Run the same command again to resume an interrupted training.
     """
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.progress import NoProgress
-    from eyechart.core.storage.locks import lock_file
     from eyechart.models.preprocessing import Preprocessing
     from eyechart.training.clean_accuracy import clean_accuracy
     from eyechart.training.corruption_mixture import Mixture
@@ -55,7 +56,9 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
     where = own_device(find_device(settings.device))
     with for_first(lock_file(out)), ProgressBars() as bars:
         progress = bars if is_first_process() else NoProgress()
-        try:
+        with on_interrupt(
+            f"Stopped: the training state is next to {out}; run the same command again to resume."
+        ):
             train_set, test_set = _load_images(settings, progress)
             data = training_data(train_set)
             # numbered by the classes of the training set, some of which the test set may lack
@@ -67,11 +70,6 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
             steps = Preprocessing(None, *mean_and_deviation(data))
             start = new_network(settings.arch, data, recipe.seed, steps)
             train(Training(start, data, recipe, mixture), where, out, progress)
-        except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: the training state is next to {out}; run the same command again to"
-                " resume."
-            ) from None
     if not is_first_process():
         return
     print(f"Written: {out}, trained on {', '.join(mixture.names) or 'clean images'}.")
@@ -111,9 +109,7 @@ def style_transfer(
 
     The corruption is part of the suite imagenet-c-extra. Run the same command again to resume.
     """
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.storage.locks import lock_file
     from eyechart.corruptions.suites.assets import VARIABLE, write_styles
     from eyechart.images.image_sources import find_images
     from eyechart.images.imageset import load_listed
@@ -141,15 +137,12 @@ def style_transfer(
             load_listed(images, str(path), settings.stimulus, bars.begin(title, len(images)))
             for images, path, title in listed
         )
-        try:
+        with on_interrupt(
+            f"Stopped: the training state is next to {out}; run the same command again to resume."
+        ):
             styles = train_style_transfer(
                 judge, contents, looks, recipe, device=where, path=out, progress=bars
             )
-        except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: the training state is next to {out}; run the same command again to"
-                " resume."
-            ) from None
         write_styles(styles, out)
         # only once the result is written, so that an interrupt in between loses nothing
         out.with_suffix(".state").unlink(missing_ok=True)
@@ -176,8 +169,6 @@ def table(
     """Print the scores of retrained models before and after retraining."""
     from rich.markup import escape
 
-    from eyechart.cli.shared.printing import wide_console
-    from eyechart.reports.terminal.columns import stacked
     from eyechart.reports.terminal.retraining_tables import (
         read_retrainings,
         retrained_cells,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.output_files import check_file_to_write
+from eyechart.cli.shared.progress import progress_bar
 from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of
 from eyechart.visual_change.measure_settings import MeasureSettings
+from eyechart.visual_change.registry import DEFAULT_RULER, find_ruler
 
 if TYPE_CHECKING:
     from eyechart.visual_change.pairs import ImagePair, PairOutcome, Row
@@ -79,8 +81,7 @@ def visual_change(
     from eyechart.core.devices import find_device
     from eyechart.visual_change.measure_inputs import check_options, find_dtype
     from eyechart.visual_change.pairs import find_pairs
-    from eyechart.visual_change.registry import find_ruler
-    from eyechart.visual_change.vif.rulers import find_mapped
+    from eyechart.visual_change.vif.maps import find_mapped
 
     # only for their checks, before any image is read
     check_options(find_ruler(settings.ruler), find_dtype(settings.dtype), differentiable=False)
@@ -109,8 +110,8 @@ def _work(
     maps: "dict[ImagePair, Path] | None",
     settings: MeasureSettings,
 ) -> "list[PairOutcome]":
-    from eyechart.cli.shared.progress import progress_bar
-    from eyechart.visual_change.pairs import appending, measure_pairs, read_table, write_table
+    from eyechart.visual_change.pairs import measure_pairs
+    from eyechart.visual_change.table import appending, read_table, write_table
 
     known = {} if table is None else read_table(table, [pair.name for pair in pairs])
     single = len(pairs) == 1
@@ -220,7 +221,6 @@ def _values(row: "Row") -> list[tuple[str, float]]:
 
     A nearly constant image has a VIF, but no Δv.
     """
-    from eyechart.visual_change.registry import find_ruler
     from eyechart.visual_change.ruler import DELTA_V
 
     values = [(DELTA_V, row.delta_v)]
@@ -244,7 +244,6 @@ def _print_summary(values: list[float], of_scales: str) -> None:
 
 def _kinds(row: "Row") -> list[str]:
     """Return how the measurement in the row differs from the default."""
-    from eyechart.visual_change.registry import DEFAULT_RULER
     from eyechart.visual_change.vif.pyramid import MOST_SCALES
 
     kinds = [] if row.ruler == DEFAULT_RULER else [row.ruler]

@@ -15,6 +15,7 @@ from eyechart.cli.shared.output_files import (
     write_latex,
 )
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
+from eyechart.core.csv_table import write_cells
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MIN_OVERLAP, MatrixSettings
@@ -117,7 +118,6 @@ def balance(
     for name, errors in balances:
         _print_balance(name, errors, drawn)
     if out is not None:
-        from eyechart.core.csv_table import write_cells
         from eyechart.reports.terminal.overlap_tables import BALANCE_HEAD, balance_cells
 
         rows = [balance_cells(name, errors) for name, errors in balances]

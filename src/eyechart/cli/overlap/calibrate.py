@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.printing import print_written
+from eyechart.cli.shared.printing import print_written, wide_console
+from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
@@ -100,7 +101,6 @@ def calibrate(
     For every corruption, finds the strengths at which R (accuracy divided by clean accuracy) is
     0.95 and 0.5.
     """
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, reject_unused
     from eyechart.models.label_map import find_map
@@ -204,8 +204,6 @@ def _summary(judge: "RobustnessProbe", settings: CalibrationSettings) -> str:
 
 def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
     from rich.table import Table
-
-    from eyechart.cli.shared.printing import wide_console
 
     print(f"{summary}, with R and its 95 % confidence interval:")
     table = Table("Corruption", "Mildest strength", "R", "Strongest strength", "R", "Note")

@@ -11,9 +11,12 @@ from eyechart.cli.shared.derived_options import Only, derived_options, folder_or
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.output_files import FigureFile, check_figure_file, check_table
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
+from eyechart.core.csv_table import write_cells
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of
+from eyechart.core.registry import unknown_name
+from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
@@ -118,7 +121,6 @@ def _show_overlaps(
 
         write_matrix(overlaps, out)
     if intervals is not None and sure is not None:
-        from eyechart.core.csv_table import write_cells
         from eyechart.reports.terminal.overlap_tables import interval_cells
 
         write_cells(intervals, interval_cells(sure))
@@ -324,9 +326,7 @@ def _common(overlaps: "Sequence[OverlapPanel]") -> list[str]:
 
 def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str]:
     """Return the corruptions to show, each once, in the requested order."""
-    from eyechart.core.registry import unknown_name
     from eyechart.corruptions.suites.catalogue import list_corruptions
-    from eyechart.corruptions.suites.published import PUBLISHED
     from eyechart.reports.series.overlap import clustered, in_order
 
     common = _common(overlaps)

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from eyechart.cli.overlap.matrices import show_study
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import shard_done, stopped
+from eyechart.cli.shared.printing import note_left_out
+from eyechart.cli.shared.progress import ProgressBars
+from eyechart.cli.shared.stop import resumable, shard_done
 from eyechart.core.errors import UsageError
 from eyechart.corruptions.suites.published import STUDIES, preset_line, values_of
 from eyechart.overlap.overlap_settings import (
@@ -52,8 +55,6 @@ def run(
         # a study of other corruptions may not include all benchmarks of the preset
         settings = replace(settings, together=())
     settings.check()
-    from eyechart.cli.overlap.matrices import show_study
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.overlap.overlap_study import OverlapStudy
     from eyechart.overlap.study_execution import run_study
     from eyechart.training.sources import TrainingSources
@@ -81,11 +82,8 @@ def run(
     if settings.preset is not None:
         values = {**vars(recipe), **vars(settings)}
         print(preset_line(settings.preset, STUDIES, values, len(entries)))
-    with ProgressBars() as bars:
-        try:
-            table = run_study(study, sources, settings.devices, settings.out, bars, settings.shard)
-        except KeyboardInterrupt:
-            raise stopped(settings.out, "finished work") from None
+    with resumable(settings.out, "finished work"), ProgressBars() as bars:
+        table = run_study(study, sources, settings.devices, settings.out, bars, settings.shard)
     if table is None:
         print(shard_done(settings.shard, settings.out))
     else:
@@ -94,7 +92,6 @@ def run(
 
 def entries_of(suite_names: Sequence[str], corruptions: Sequence[str]) -> "tuple[Entry, ...]":
     """Return these corruptions, or all distinct corruptions of the suites if none are given."""
-    from eyechart.cli.shared.printing import note_left_out
     from eyechart.corruptions.suites.assets import left_out, ready_entries
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.corruptions.suites.suite_file import choose_entries

@@ -13,6 +13,8 @@ from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.registry import unknown_name
+from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
@@ -188,7 +190,6 @@ def _load_suites(names: Sequence[str], matrix: Path) -> "list[Suite]":
 
     Without --suite, this is the study's suite if it has one, otherwise all published suites.
     """
-    from eyechart.corruptions.suites.published import PUBLISHED
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.overlap.study_execution import SUITE
 
@@ -200,7 +201,6 @@ def _load_suites(names: Sequence[str], matrix: Path) -> "list[Suite]":
 def _write_benchmark(
     selection: "Selection[str]", suites: "list[Suite]", out: Path, source: Path
 ) -> None:
-    from eyechart.core.registry import unknown_name
     from eyechart.corruptions.suites.suite_file import choose_entries, write_suite
 
     known = {entry.name for suite in suites for entry in suite}

@@ -6,6 +6,7 @@ from typing import Annotated
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.storage.files import atomic_file
 
 FigureFile = Annotated[
     Path | None,
@@ -80,8 +81,6 @@ def check_latex(path: Path | None) -> None:
 
 def write_latex(path: Path, text: str) -> None:
     """Write a LaTeX file atomically."""
-    from eyechart.core.storage.files import atomic_file
-
     try:
         with atomic_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")

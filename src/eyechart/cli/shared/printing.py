@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.core.errors import UsageError
+from eyechart.reports.terminal.columns import stacked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,8 +55,6 @@ def print_table(
 ) -> None:
     """Print a table as wide as the terminal; columns that do not fit are printed below it."""
     from rich.markup import escape
-
-    from eyechart.reports.terminal.columns import stacked
 
     head, rows = table
     console = wide_console()

@@ -1,5 +1,7 @@
 """End a subcommand early, with a sentence for the user and one of these exit statuses."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from eyechart.core.storage.locks import LOCK
@@ -29,22 +31,37 @@ class Stop(Exception):
         self.status = status
 
 
-def stopped(where: Path, result: str, shown: str = "") -> Stop:
-    """Return the exception that ends a command after Ctrl-C.
+@contextmanager
+def on_interrupt(sentence: str) -> Iterator[None]:
+    """End the command with this sentence if Ctrl-C is pressed in the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Stop(sentence) from None
+
+
+@contextmanager
+def resumable(where: Path, result: str, shown: str = "") -> Iterator[None]:
+    """End the command with a sentence about its output if Ctrl-C is pressed in the block.
 
     Args:
         where: the folder or file that the command writes.
         result: a name of its output so far.
         shown: the folder as the user gave it, if that is a URL.
     """
-    # a folder that contains only this command's lock is removed with it
-    is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
-    if is_there or where.is_file():
-        place = shown or where
-        sentence = f"Stopped: {result} is in {place}; run the same command again to resume."
-    else:
-        sentence = "Stopped before anything was written; run the same command again to start over."
-    return Stop(sentence)
+    try:
+        yield
+    except KeyboardInterrupt:
+        # a folder that contains only this command's lock is removed with it
+        is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
+        if is_there or where.is_file():
+            place = shown or where
+            sentence = f"Stopped: {result} is in {place}; run the same command again to resume."
+        else:
+            sentence = (
+                "Stopped before anything was written; run the same command again to start over."
+            )
+        raise Stop(sentence) from None
 
 
 def shard_done(shard: Shard | None, where: Path) -> str:
