@@ -81,7 +81,7 @@ def visual_change(
     from eyechart.core.devices import find_device
     from eyechart.visual_change.measure_inputs import check_options, find_dtype
     from eyechart.visual_change.pairs import find_pairs
-    from eyechart.visual_change.vif.maps import find_mapped
+    from eyechart.visual_change.vif.rulers import find_mapped
 
     # only for their checks, before any image is read
     check_options(find_ruler(settings.ruler), find_dtype(settings.dtype), differentiable=False)
@@ -110,8 +110,7 @@ def _work(
     maps: "dict[ImagePair, Path] | None",
     settings: MeasureSettings,
 ) -> "list[PairOutcome]":
-    from eyechart.visual_change.pairs import measure_pairs
-    from eyechart.visual_change.table import appending, read_table, write_table
+    from eyechart.visual_change.pairs import appending, measure_pairs, read_table, write_table
 
     known = {} if table is None else read_table(table, [pair.name for pair in pairs])
     single = len(pairs) == 1
