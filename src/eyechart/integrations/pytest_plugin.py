@@ -7,7 +7,6 @@ imported before a test uses the fixture.
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,12 +16,9 @@ if TYPE_CHECKING:
 
     from eyechart.core.arguments import FilePath
     from eyechart.gates.gate_results import GateResults
-    from eyechart.integrations.kept_runs import KeptRuns
     from eyechart.results.schema import Results
 
 FIXTURE = "robustness"
-CACHE_FOLDER = "eyechart"
-"""Name of the folder of kept runs in pytest's cache: .pytest_cache/d/eyechart."""
 
 WIDTH = 80
 """Width of the gate's table in messages."""
@@ -45,62 +41,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
-@pytest.fixture(scope="session")
-def _eyechart_runs(
-    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
-) -> "KeptRuns":
-    from eyechart.integrations.kept_runs import KeptRuns
-
-    passing = tmp_path_factory.mktemp("eyechart")
-    # without pytest's cache (-p no:cacheprovider), nothing is kept
-    cache: pytest.Cache | None = getattr(pytestconfig, "cache", None)
-    return KeptRuns(passing if cache is None else cache.mkdir(CACHE_FOLDER), passing)
-
-
 @pytest.fixture
 def robustness(
-    _eyechart_runs: "KeptRuns", request: pytest.FixtureRequest
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> "Callable[..., RobustnessCheck]":
     """Evaluate a model under image corruptions: `robustness(model, images).gate("gate.yaml")`.
 
-    The fixture takes the arguments of `eyechart.evaluate`. Runs are kept in pytest's cache and
-    found again by the digests of the model and the data.
+    The fixture takes the arguments of `eyechart.evaluate`. Without `out`, the run folder is one of
+    pytest's temporary folders.
     """
 
     def check(*arguments: Any, **options: Any) -> RobustnessCheck:
-        from eyechart.core.errors import UsageError
-        from eyechart.core.options import takes_fields_of
-        from eyechart.pipeline.settings import EvaluateSettings
+        from eyechart.core.errors import CheckFailed, UsageError
+        from eyechart.pipeline.evaluate import evaluate
 
-        def settings_of(settings: EvaluateSettings) -> EvaluateSettings:
-            return settings
-
+        if options.get("out") is None:
+            options["out"] = tmp_path_factory.mktemp("eyechart")
         try:
-            settings = takes_fields_of(EvaluateSettings)(settings_of)(*arguments, **options)
-            results, is_kept = _eyechart_runs.evaluate(settings)
-        except UsageError as error:
+            results = evaluate(*arguments, **options)
+        except (CheckFailed, UsageError) as error:
             raise _failure(str(error)) from None
-        folder = Path(results.folder or "")
-        origin = "kept from an earlier run" if is_kept else "evaluated now"
-        request.node.add_report_section("call", "eyechart", f"{folder} ({origin})")
-        return RobustnessCheck(results, folder, is_kept, request.node)
+        request.node.add_report_section("call", "eyechart", str(results.folder))
+        return RobustnessCheck(results, request.node)
 
     return check
 
 
 @dataclass(frozen=True)
 class RobustnessCheck:
-    """An evaluated model in a test.
-
-    Attributes:
-        results: Results of the evaluation, as from `eyechart.evaluate`.
-        folder: The run folder.
-        is_kept: Whether the results are from an earlier run with the same model and data.
-    """
+    """An evaluated model in a test; `results` are as from `eyechart.evaluate`."""
 
     results: "Results"
-    folder: Path
-    is_kept: bool
     _test: pytest.Item
 
     def gate(
@@ -122,9 +93,9 @@ class RobustnessCheck:
         from eyechart.core.errors import UsageError
         from eyechart.gates.gate import gate
 
-        old = against.folder if isinstance(against, RobustnessCheck) else against
+        old = against.results if isinstance(against, RobustnessCheck) else against
         try:
-            outcome = gate(self.folder, against=old, rules=rules, inconclusive=inconclusive)
+            outcome = gate(self.results, against=old, rules=rules, inconclusive=inconclusive)
         except UsageError as error:
             raise _failure(str(error)) from None
         text = _gate_text(outcome)

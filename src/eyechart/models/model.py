@@ -53,9 +53,9 @@ class ModelOrigin:
 class Model:
     """An image classifier with its name and preprocessing.
 
-    `identity`: a SHA-256 of its weights, equal for equal models; "" if it has none (a function
-    without a network). `is_code`: whether its scores depend on code that `identity` does not
-    cover, as for a function. `classes`: the number of classes, None until the first call.
+    `identity`: a SHA-256 of its weights, equal for equal models; "" if it has none (a function).
+    `is_code`: whether it is an object given in Python, whose code `identity` does not cover.
+    `classes`: the number of classes, None until the first call.
     `published_accuracy`: the published top-1 accuracy on ImageNet's validation set, 0…1.
     `class_names`: the classes of its outputs, None if they are ImageNet's. `fixed_side`: whether it
     only accepts the input size of its preprocessing. `trained_on`: names of the corruptions that it

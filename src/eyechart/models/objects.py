@@ -6,7 +6,6 @@ from torch import nn
 
 from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.models.model import Model, identity_of, in_one_line, prepared
-from eyechart.models.reachable_state import function_identity, module_identity
 from eyechart.models.request import Request
 
 
@@ -20,8 +19,7 @@ def from_object(target: object, name: str, request: Request, is_new: bool) -> Mo
         raise UsageError(
             f"Model '{name}' must be a torch.nn.Module or a function on batches, got {kind}."
         )
-    identity = function_identity(target)
-    return Model(name, target, request.device, identity=identity, is_code=True)
+    return Model(name, target, request.device, is_code=True)
 
 
 def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -> Model:
@@ -29,11 +27,10 @@ def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -
     try:
         # A module that the user keeps using must not be moved or converted.
         module = target if is_new else deepcopy(target)
-        # Of the original: a copy does not show which of its tensors were computed in predictions.
-        identity = module_identity(target)
-        is_code = identity != identity_of(target)
+        # Before the conversion, so that the identity does not depend on the precision.
+        identity = identity_of(module)
         ready = prepared(module, device, dtype)
-        return Model(name, ready, device, identity=identity, dtype=dtype, is_code=is_code)
+        return Model(name, ready, device, identity=identity, dtype=dtype, is_code=True)
     except Exception as error:
         if is_out_of_memory(error):
             raise

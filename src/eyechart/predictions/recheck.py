@@ -103,8 +103,8 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
 def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) -> None:
     """Predict a few recorded samples again with these models, and compare.
 
-    This is called before a run resumes, for models such as functions, whose recorded identity may
-    miss a change.
+    This is called before a run resumes, for models given as Python objects, whose recorded identity
+    misses a change of their code.
 
     Raises:
         UsageError: If a model no longer gives its recorded predictions.
