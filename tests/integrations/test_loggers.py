@@ -15,7 +15,7 @@ from PIL import Image
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.cli.app import main
-from eyechart.integrations.loggers.log_record import log_record, metrics_of, settings_of
+from eyechart.integrations.loggers.log_results import log_record, metrics_of, settings_of
 from eyechart.integrations.loggers.registry import LOGGERS, Logger, check_loggers
 from nonempty import at_least_one
 

