@@ -425,9 +425,6 @@ def test_targets_that_cannot_follow_are_rejected_at_the_first_image():
 
 
 def test_a_missing_albumentations_is_said_with_its_command(monkeypatch):
-    monkeypatch.delitem(
-        sys.modules, "eyechart.integrations.albumentations_transform", raising=False
-    )
     monkeypatch.setitem(sys.modules, "albumentations", None)
     with pytest.raises(ec.UsageError, match=r"pip install -e \"\.\[albumentations\]\""):
         ec.Corrupt("fog").as_albumentations()

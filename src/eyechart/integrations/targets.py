@@ -1,9 +1,12 @@
-"""Masks and boxes that follow a geometric corruption, by the same map as the pixels."""
+"""Masks and boxes that follow a geometric corruption, by the same map as the pixels.
+
+Also `Corrupt` as an albumentations transform, which moves them in that package's formats.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +16,9 @@ from torch import Tensor
 from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 from eyechart.corruptions.kernels.affine import PixelMap, take_nearest
+
+if TYPE_CHECKING:
+    from eyechart.integrations.transform import Corrupt
 
 TV_TENSORS = "torchvision.tv_tensors"
 UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
@@ -149,3 +155,58 @@ def _corners(boxes: NDArray[Any] | Sequence[Any]) -> NDArray[np.float64]:
             "Each box must be four numbers x_min, y_min, x_max, y_max in px."
         ) from None
     return values[:, :4]
+
+
+def albumentations_transform(corrupt: "Corrupt") -> Any:
+    """Return a transform for `albumentations.Compose`, which uses the probability of `corrupt`.
+
+    Raises:
+        ModuleNotFoundError: albumentations is not installed.
+    """
+    from albumentations import DualTransform
+
+    class CorruptDual(DualTransform):  # type: ignore[misc]
+        """Corrupts the image and moves masks and boxes with it."""
+
+        def __init__(self) -> None:
+            super().__init__(p=1.0)
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            # A worker makes the class again, which it could not import.
+            return albumentations_transform, (corrupt,)
+
+        @property
+        def targets_as_params(self) -> list[str]:
+            """The fields from which the parameters are computed."""
+            return ["image"]
+
+        def get_params_dependent_on_data(
+            self, params: dict[str, Any], data: dict[str, Any]
+        ) -> dict[str, Any]:
+            """Return the corrupted image and how its pixels moved."""
+            corrupt.check_targets(
+                len(data.get("keypoints", ())) > 0,
+                any(data.get(name) is not None for name in ("mask", "masks", "bboxes")),
+            )
+            image, moves = corrupt.corrupt_with_moves(data["image"])
+            return {"corrupted": image, "moves": moves}
+
+        def apply(self, img: Any, corrupted: Any, **params: Any) -> Any:
+            """Return the corrupted image."""
+            return corrupted
+
+        def apply_to_mask(self, mask: Any, moves: Moves, **params: Any) -> Any:
+            """Return the moved mask."""
+            return moves.move_mask(mask)
+
+        def apply_to_bboxes(self, bboxes: Any, moves: Moves, **params: Any) -> Any:
+            """Return the moved boxes, in fractions of the width and the height."""
+            sides = np.tile((moves.width, moves.height), 2).astype(np.float64)
+            moved = moves.move_boxes(bboxes[:, :4] * sides) / sides
+            return np.concatenate((moved.astype(bboxes.dtype), bboxes[:, 4:]), axis=1)
+
+        def apply_to_keypoints(self, keypoints: Any, **params: Any) -> Any:
+            """Return the points unchanged; corruptions that would move them were rejected."""
+            return keypoints
+
+    return CorruptDual()

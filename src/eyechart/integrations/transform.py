@@ -40,7 +40,13 @@ from eyechart.corruptions.suites.suite import (
     split_variant,
 )
 from eyechart.images.image_types import Batch, to_batch
-from eyechart.integrations.targets import Moves, move_plain_boxes, move_tv_boxes, tv_kind
+from eyechart.integrations.targets import (
+    Moves,
+    albumentations_transform,
+    move_plain_boxes,
+    move_tv_boxes,
+    tv_kind,
+)
 
 AS_SUITE = "suite"
 """The value of `severity` that draws strengths as the suite defines."""
@@ -239,12 +245,11 @@ class Corrupt(nn.Module):
             UsageError: albumentations is not installed.
         """
         try:
-            from eyechart.integrations.albumentations_transform import CorruptDual
+            return albumentations_transform(self)
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"as_albumentations needs {error.name}: {install_hint('albumentations')}."
             ) from None
-        return CorruptDual(self)
 
     def corrupt_with_moves(self, image: ImageLike, keys: Keys = None) -> tuple[Any, Moves]:
         """Return the corrupted image or batch, and how its pixels moved."""
