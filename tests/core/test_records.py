@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import PrivateAttr
 
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Known, Real, Record
+from eyechart.core.records import NaNFloat, NullableFloat, Record
 
 
 class Inner(Record):
@@ -27,8 +27,8 @@ class Outer(Record):
 
 
 class Measured(Record):
-    value: Real
-    shown: Known
+    value: NaNFloat
+    shown: NullableFloat
 
     _kept: list[int] = PrivateAttr(default_factory=list)
 

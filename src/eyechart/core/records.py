@@ -36,14 +36,14 @@ Default = TypeVar("Default")
 
 NUMBER_OR_NULL = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 
-Real = Annotated[
+NaNFloat = Annotated[
     float,
     BeforeValidator(lambda value: nan if value is None else value),
     WithJsonSchema(NUMBER_OR_NULL),
 ]
 """A number for calculations: NaN if it is undetermined; NaN is written to JSON as null."""
 
-Known = Annotated[
+NullableFloat = Annotated[
     float | None,
     BeforeValidator(lambda value: None if isinstance(value, float) and isnan(value) else value),
 ]

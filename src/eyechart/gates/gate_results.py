@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Literal
 
-from eyechart.core.records import Known, Record
+from eyechart.core.records import NullableFloat, Record
 from eyechart.gates.rules import Rule
 
 Outcome = Literal["pass", "fail", "inconclusive"]
@@ -34,7 +34,7 @@ class ConditionResults(Record):
     """Upper one-sided 95 % confidence bound of the failure rate."""
     pointer: str
     """JSON pointer (RFC 6901) to the rate over all samples of this corruption in results.json."""
-    overall_rate: Known
+    overall_rate: NullableFloat
     """The rate at `pointer`, over all strengths and classes; null if the run has no such rate."""
 
 
@@ -89,9 +89,9 @@ class RuleResults(Record):
     """One-sided p-value for the claim that the rule holds."""
     p_fail: float
     """One-sided p-value for the claim that the rule is violated, Holm-corrected over all rules."""
-    between: Known
+    between: NullableFloat
     """Variance between images; null if no image has two samples."""
-    within: Known
+    within: NullableFloat
     """Variance between samples of one image; null if no image has two samples."""
     decider: Decider | None
     """The amount of data that would decide the rule; null unless the rule is inconclusive."""

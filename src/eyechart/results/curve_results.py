@@ -9,7 +9,7 @@ from pydantic import PrivateAttr
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Known, Real, Record
+from eyechart.core.records import NaNFloat, NullableFloat, Record
 from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.curve_significance import Lead
 from eyechart.scores.human_relative import Areas
@@ -21,8 +21,8 @@ CURVE_POINTS = 101
 DIGITS = 6
 """Number of decimals of curve and band values in the file."""
 
-Ends = tuple[Real, Real]
-Numbers = tuple[Known, ...]
+Ends = tuple[NaNFloat, NaNFloat]
+Numbers = tuple[NullableFloat, ...]
 
 
 class SampledCurve(Record):
@@ -60,11 +60,11 @@ class ModelCurve(SampledCurve):
     """Total weight of the samples in each bin: their count, unless classes were weighted."""
     bin_rates: Numbers
     """Fraction of correct (or consistent) predictions in each bin; null for empty bins."""
-    smoothing: Known
+    smoothing: NullableFloat
     """Smoothing parameter of the spline."""
-    left_anchor: Known
+    left_anchor: NullableFloat
     """Fixed value of the curve at Δv = 0; null if it is not fixed."""
-    right_anchor: Known
+    right_anchor: NullableFloat
     """Fixed value of the curve at Δv = 1; null if it is not fixed."""
 
     @classmethod
@@ -137,10 +137,10 @@ class HumanComparison(Record):
     tested: tuple[Lead, ...]
     """Ranges of Δv in which one curve is ahead according to the test used for `scenario`; empty
     with insufficient data."""
-    p_humans: Real
+    p_humans: NaNFloat
     """P-value for humans being ahead at any Δv, corrected for the number of corruptions; null with
     insufficient data."""
-    p_model: Real
+    p_model: NaNFloat
     """P-value for the model being ahead at any Δv, corrected for the number of corruptions; null
     with insufficient data."""
     line: SampledCurve
@@ -151,9 +151,9 @@ class HumanComparison(Record):
     """Visual change at which the human curve has fallen halfway to chance."""
     human_bins: int | None = None
     """Number of bins to which the human curve was fitted."""
-    human_left_anchor: Known = None
+    human_left_anchor: NullableFloat = None
     """Fixed value of the human curve at Δv = 0; null if it is not fixed."""
-    human_right_anchor: Known = None
+    human_right_anchor: NullableFloat = None
     """Fixed value of the human curve at Δv = 1; null if it is not fixed."""
     reference: str = ""
     """Name of the human reference."""

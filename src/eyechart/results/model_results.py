@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pydantic import Field, PrivateAttr
 
 from eyechart.core.arguments import as_text
-from eyechart.core.records import Known, NamedRecords, Record
+from eyechart.core.records import NamedRecords, NullableFloat, Record
 from eyechart.core.registry import unknown_name
 from eyechart.results.curve_results import Ends, HumanComparison, ModelCurve
 from eyechart.results.html_table import html_table
@@ -192,13 +192,13 @@ class ClassResults(Record):
     """Number of images."""
     n_samples: int
     """Number of corrupted samples."""
-    clean: Known
+    clean: NullableFloat
     """Accuracy on clean images; null if the class has no clean images."""
     corrupted: Estimate
     """Accuracy over all corrupted samples."""
     worst: str
     """The corruption with the lowest accuracy."""
-    worst_rate: Known
+    worst_rate: NullableFloat
     """The accuracy under the corruption `worst`."""
     instead: str
     """The most frequent incorrect prediction; "" if there is none."""

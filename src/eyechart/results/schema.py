@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr
 from eyechart.core.arguments import as_text
 from eyechart.core.energy import EnergyUse, energy_use
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Known, NamedRecords, Record
+from eyechart.core.records import NamedRecords, NullableFloat, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.sessions import Cost
 from eyechart.core.storage.files import TemporaryFolder
@@ -188,7 +188,7 @@ class ExamplePrediction(Record):
 
     prediction: str
     """The predicted class."""
-    confidence: Known
+    confidence: NullableFloat
     """Probability of the predicted class, in [0, 1]; null if the model gives none."""
     correct: bool | None
     """Whether the prediction is correct; null without a label."""
@@ -207,9 +207,9 @@ class ExampleImage(Record):
     """File name of the image."""
     truth: str
     """Label of the image; "" if it has none."""
-    delta_v: Known
+    delta_v: NullableFloat
     """Visual change; null where it cannot be measured."""
-    severity: Known
+    severity: NullableFloat
     """Severity; null where the corruption has none."""
     parameters: Mapping[str, float]
     """Parameters of the corruption, except infinite ones, which leave an image unchanged."""

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from eyechart.core.records import Known, Record
+from eyechart.core.records import NullableFloat, Record
 from eyechart.stats.estimate import Estimate
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -29,7 +29,7 @@ class StatisticRecord(Record):
 
     estimate: Estimate
     """The value, with intervals from resampled images and observers."""
-    jackknife: Known
+    jackknife: NullableFloat
     """Standard error from leaving out whole experiments; null with fewer than three."""
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Real, Record
+from eyechart.core.records import NaNFloat, Record
 from eyechart.stats.bootstrap import shuffle_replicates
 from eyechart.stats.curve import Curve
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
@@ -48,19 +48,19 @@ class Difference(Record):
     P-values are two-sided.
     """
 
-    area_difference: Real
+    area_difference: NaNFloat
     """Difference of the areas."""
-    interval: tuple[Real, Real]
+    interval: tuple[NaNFloat, NaNFloat]
     """95 % interval of the difference of the areas."""
-    narrow_interval: tuple[Real, Real]
+    narrow_interval: tuple[NaNFloat, NaNFloat]
     """83 % interval of the difference of the areas."""
-    p_value: Real
+    p_value: NaNFloat
     """P-value of the difference of the areas."""
-    largest: Real
+    largest: NaNFloat
     """Largest absolute difference along the curves."""
-    place: Real
+    place: NaNFloat
     """Visual change at which the difference is largest."""
-    p_value_largest: Real
+    p_value_largest: NaNFloat
     """P-value of the largest difference."""
     paired: bool
     """Whether bootstrap replicates were paired by image."""

@@ -1,6 +1,6 @@
 """Compare a model's scores under two similar corruptions, such as uniform and Gaussian noise."""
 
-from eyechart.core.records import Real, Record
+from eyechart.core.records import NaNFloat, Record
 from eyechart.scores.curve_significance import (
     Lead,
     apart_ranges,
@@ -17,13 +17,13 @@ from eyechart.stats.pieces import take_curves
 class SimilarDifference(Record):
     """Difference of a model's scores between two corruptions: first minus second."""
 
-    delta_hmri: Real
+    delta_hmri: NaNFloat
     """HMRI under the first corruption minus HMRI under the second."""
-    hmri_interval: tuple[Real, Real]
+    hmri_interval: tuple[NaNFloat, NaNFloat]
     """95 % interval of the difference in HMRI."""
-    delta_mrsi: Real
+    delta_mrsi: NaNFloat
     """MRSI under the first corruption minus MRSI under the second."""
-    mrsi_interval: tuple[Real, Real]
+    mrsi_interval: tuple[NaNFloat, NaNFloat]
     """95 % interval of the difference in MRSI."""
     ranges: tuple[Lead, ...]
     """Ranges of Δv in which the 83 % bands of the model's two curves do not overlap."""

@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Real, Record
+from eyechart.core.records import NaNFloat, Record
 from eyechart.stats.intervals import (
     CONFIDENCE,
     PUBLISHED_LEVEL,
@@ -55,11 +55,11 @@ class Estimate(Record):
         0.500 (0.405–0.595)
     """
 
-    value: Real
+    value: NaNFloat
     """The score; null (in Python NaN) where it is undetermined."""
-    interval95: tuple[Real, Real]
+    interval95: tuple[NaNFloat, NaNFloat]
     """Both ends of the 95 % interval; null if the score is defined in too few replicates."""
-    interval83: tuple[Real, Real]
+    interval83: tuple[NaNFloat, NaNFloat]
     """Both ends of the 83 % interval, which the published rule compares."""
 
     _replicates: FloatArray = PrivateAttr(default_factory=lambda: np.empty(0))
