@@ -14,8 +14,8 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.provenance import versions
 from eyechart.stats.bins import Bins
 from eyechart.stats.curve import Curve, fit_curve
-from eyechart.stats.estimator_registry import ESTIMATORS
-from eyechart.stats.spline import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
+from eyechart.stats.curve_settings import ESTIMATORS
+from eyechart.stats.estimators import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
 
 RIVALS = {
     "lsq_linear": "the same fit by scipy.optimize.lsq_linear with bounds",

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.scores.break_point import find_break_point
-from eyechart.scores.scenario import HUMANS_AHEAD, MODEL_AHEAD, scenario
+from eyechart.scores.human_relative import HUMANS_AHEAD, MODEL_AHEAD, scenario
 from eyechart.stats.curve import Curve, fit_curve
 from eyechart.stats.density import Density
 from eyechart.stats.estimate import make_estimate

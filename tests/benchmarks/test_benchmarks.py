@@ -15,7 +15,7 @@ from benchmarks.pyrtools_rival import load_vif_rival
 from benchmarks.scoring import measure_scoring, refit_plainly
 from commands import Result, assert_rejected
 from eyechart.cli.app import main
-from eyechart.stats.spline import to_polynomials
+from eyechart.stats.estimators import to_polynomials
 from real_images import real_images
 
 CUSTOM_SUITE = """

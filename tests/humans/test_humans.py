@@ -12,8 +12,8 @@ from PIL import Image
 
 import eyechart as ec
 from eyechart.core.csv_table import packaged_rows
-from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.consistency import consistency
+from eyechart.humans.human_fit import corrected_curve, corrected_for_chance
 from eyechart.humans.human_responses import (
     Judgement,
     make_responses,
@@ -32,7 +32,7 @@ from eyechart.humans.placement import (
 )
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.humans.transfer import published_classes
-from eyechart.scores.similar_pairs import bands_apart
+from eyechart.scores.similar import bands_apart
 from eyechart.stats.curve import fit_curve
 from outside import outside
 from places import DATA

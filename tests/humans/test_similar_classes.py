@@ -22,7 +22,7 @@ from eyechart.reports.html.charts.human_curve_chart import experiment_charts
 from eyechart.reports.series.human_curves import ReportExperiment
 from eyechart.results.curve_results import HumanCurve, SampledCurve
 from eyechart.results.schema import HumanExperiment
-from eyechart.scores.similar_pairs import compare_curves, find_similar
+from eyechart.scores.similar import compare_curves, find_similar
 from eyechart.stats.p_values import holm
 
 HEAD = "kind: similar-classes\nversion: 1\nsource: x\nclasses:\n"

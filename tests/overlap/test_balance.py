@@ -6,8 +6,7 @@ import pytest
 import published_scores as published
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import make_table
-from eyechart.overlap.balance import balance_of, spread_of
-from eyechart.overlap.benchmark_coverage import coverage_of, direct_test
+from eyechart.overlap.benchmarks import balance_of, coverage_of, direct_test, spread_of
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.scores.baseline_tables import find_baseline
 from overlap_cases import CLEAN_7, CLEAN_8, small_table

@@ -27,8 +27,7 @@ from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
 from eyechart.overlap.calibrate import calibrate, calibrate_entry, calibrated_suite
 from eyechart.overlap.overlap_settings import CalibrationSettings
-from eyechart.overlap.robustness_probe import RobustnessProbe, robustness_of
-from eyechart.overlap.strengths import StrengthScale
+from eyechart.overlap.strengths import RobustnessProbe, StrengthScale, robustness_of
 from small_models import save_images
 
 SIDE = 32

@@ -13,8 +13,8 @@ from commands import assert_rejected
 from eyechart.cli.overlap.matrices import matrix_among
 from eyechart.core.errors import UsageError
 from eyechart.overlap.matrix import OverlapMatrix
-from eyechart.overlap.matrix_comparison import compare_matrices
 from eyechart.overlap.matrix_file import write_matrix
+from eyechart.overlap.matrix_intervals import compare_matrices
 from overlap_cases import by_trying_all, random_scores
 
 NAMES = ("fog", "snow", "frost", "contrast", "noc/blur", "noc/hue")

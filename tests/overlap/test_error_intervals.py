@@ -6,9 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from eyechart.overlap.accuracy_table import make_table, write_accuracies
-from eyechart.overlap.balance import balance_of
-from eyechart.overlap.benchmark_coverage import direct_test
-from eyechart.overlap.error_intervals import direct_intervals, resample_errors, spread_intervals
+from eyechart.overlap.benchmarks import (
+    balance_of,
+    direct_intervals,
+    direct_test,
+    resample_errors,
+    spread_intervals,
+)
 
 NAMES = ("fog", "rain", "hue")
 MODELS = ("standard", *NAMES, "all:mine")

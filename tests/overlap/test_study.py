@@ -37,9 +37,8 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.overlap.overlap_study import OverlapStudy
-from eyechart.training.data import split
+from eyechart.training.data import TrainingSources, split
 from eyechart.training.recipe import Recipe
-from eyechart.training.sources import TrainingSources
 from interrupting import stopping
 from places import SUPPORT
 from textures import TINTS, save_textures

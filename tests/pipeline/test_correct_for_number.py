@@ -6,7 +6,7 @@ import pytest
 from changing import replace
 from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer, correct_for_number
 from eyechart.results.model_results import CorruptionResults
-from eyechart.scores.scenario import scenario
+from eyechart.scores.human_relative import scenario
 from eyechart.scores.scoring import Fit
 from eyechart.stats.curve import fit_curve
 

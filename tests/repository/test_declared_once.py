@@ -28,8 +28,7 @@ from eyechart.predictions.engines import ENGINES
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.scores.baseline_tables import built_in
 from eyechart.scores.registry import SCORES
-from eyechart.stats.curve_settings import BINNINGS, RIGHT_ANCHORS, CurveSettings
-from eyechart.stats.estimator_registry import ESTIMATORS
+from eyechart.stats.curve_settings import BINNINGS, ESTIMATORS, RIGHT_ANCHORS, CurveSettings
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 from eyechart.structure.structure_settings import ORDERS, SubclassSettings, SuperclassSettings
 from eyechart.testsets.testset_settings import SAMPLINGS, SampleSettings
@@ -97,7 +96,7 @@ REGISTRIES = {
     ),
     "curve methods": Declared(
         list(ESTIMATORS),
-        {"stats/estimator_registry.py"},
+        {"stats/curve_settings.py"},
         {"humans/human_fit.py": "how two methods smooth rates of human responses"},
     ),
     "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),

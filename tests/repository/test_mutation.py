@@ -46,7 +46,7 @@ def test_coverage_is_summed_over_the_files_of_a_package():
 
     report = {
         "files": {
-            "src/eyechart/stats/kappa.py": file(10, 9, 2, 1),
+            "src/eyechart/stats/bins.py": file(10, 9, 2, 1),
             "src/eyechart/stats/deep/ranks.py": file(30, 21, 2, 2),
             "src/eyechart/__main__.py": file(10, 10, 0, 0),
         }

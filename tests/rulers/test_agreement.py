@@ -8,21 +8,18 @@ import pytest
 from eyechart.core.errors import UsageError
 from eyechart.rulers.agreement import (
     agreement,
+    estimate_agreement,
     explained_variance,
     fit_monotone,
-    predict_left_out,
-    transfer_errors,
-)
-from eyechart.rulers.human_axis import fit_human_map
-from eyechart.rulers.human_experiments import HumanConditions
-from eyechart.rulers.study_intervals import (
-    estimate_agreement,
     jackknife_deviation,
     paired_differences,
+    predict_left_out,
     replicates,
+    transfer_errors,
     weighted_means,
 )
-from eyechart.rulers.vif_fit import best_candidate, nested_fit
+from eyechart.rulers.human_experiments import HumanConditions
+from eyechart.rulers.vif_fit import best_candidate, fit_human_map, nested_fit
 
 EXPERIMENTS = np.repeat(["a", "b", "c", "d"], 6)
 

@@ -9,7 +9,7 @@ from eyechart.humans.placement import MEAN_GRAY, apply_condition
 from eyechart.rulers import conditions
 from eyechart.rulers.conditions import amplitudes, make_clean, to_shown
 from eyechart.rulers.human_experiments import EXPERIMENTS
-from eyechart.rulers.vif_terms import quarter_turns
+from eyechart.rulers.vif_fit import quarter_turns
 from eyechart.visual_change.gray import to_gray
 from real_images import real_images
 

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.prediction_scores import N_BINS, equal_mass_bins, expected_calibration_error
-from eyechart.scores.statistic import estimate_statistics
+from eyechart.scores.statistic import (
+    N_BINS,
+    equal_mass_bins,
+    estimate_statistics,
+    expected_calibration_error,
+)
 
 
 def predictions(correct, confidence, image=None, weights=None):

@@ -16,11 +16,10 @@ from eyechart.scores.human_relative import (
     significant_ranges,
 )
 from eyechart.scores.similar import compare_corruptions
-from eyechart.stats.crossings import leads_between
-from eyechart.stats.density import Density
+from eyechart.stats.density import Density, leads_between
+from eyechart.stats.estimators import COEFFICIENTS, to_polynomials
 from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.pieces import refined
-from eyechart.stats.spline import COEFFICIENTS, to_polynomials
 
 # R̂, HMRI and MRSI of the VCR study's table of retrained models (its Table 3): before and after
 # retraining, two models, accuracy and consistency; then the human areas that they imply

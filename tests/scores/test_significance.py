@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 import eyechart as ec
 from eyechart.scores.curve_significance import GRID, difference, intervals_overlap
-from eyechart.scores.scenario import scenario
+from eyechart.scores.human_relative import scenario
 
 
 def usual(v):

@@ -6,8 +6,7 @@ import torch
 
 from eyechart.predictions.reading import Predictions
 from eyechart.predictions.record import rank_of, record_scores
-from eyechart.scores.prediction_scores import top5_accuracy
-from eyechart.scores.statistic import estimate_statistics
+from eyechart.scores.statistic import estimate_statistics, top5_accuracy
 
 
 def predictions(rank, image=None):

@@ -10,10 +10,10 @@ from scipy.stats import beta
 
 import eyechart as ec
 from eyechart.stats.bins import Bins, bin_edges, count_bins
+from eyechart.stats.curve_settings import ESTIMATORS
 from eyechart.stats.density import UNIFORM, Density, areas_under, to_density
-from eyechart.stats.estimator_registry import ESTIMATORS
+from eyechart.stats.estimators import choose_smoothing, fit_spline, fit_splines, to_polynomials
 from eyechart.stats.pieces import refined, stacked, values_at
-from eyechart.stats.spline import choose_smoothing, fit_spline, fit_splines, to_polynomials
 
 GRID = np.linspace(0, 1, 501)
 

@@ -8,8 +8,8 @@ from scipy.optimize import isotonic_regression
 
 import eyechart as ec
 from eyechart.stats.bins import Bins, bin_edges, count_bins
-from eyechart.stats.estimator_registry import ESTIMATORS
-from eyechart.stats.isotonic import isotonic_curves
+from eyechart.stats.curve_settings import ESTIMATORS
+from eyechart.stats.estimators import isotonic_curves
 
 EDGES = bin_edges("paper", 40)
 CENTERS = (EDGES[1:] + EDGES[:-1]) / 2

@@ -15,8 +15,8 @@ from eyechart.structure.duplicates import (
     near_duplicates,
     perceptual_hash,
 )
-from eyechart.structure.icons.emoji_svg import Style, drawn, find_emoji, rasterize
-from eyechart.structure.icons.npm_packages import Package, find_package
+from eyechart.structure.emoji_svg import Style, drawn, find_emoji, rasterize
+from eyechart.structure.npm_packages import Package, find_package
 from icon_packages import (
     FEW,
     NAMES_OF_EMOJI,

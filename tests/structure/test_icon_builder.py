@@ -11,8 +11,8 @@ from PIL import Image
 
 from commands import Result, assert_rejected, contents
 from eyechart.images.image_sources import find_images
-from eyechart.structure.icons import npm_packages
-from eyechart.structure.icons.icon_classes import class_of, icon_classes
+from eyechart.structure import npm_packages
+from eyechart.structure.emoji_svg import class_of, icon_classes
 from icon_packages import (
     FEW,
     GROUPS,

@@ -11,7 +11,7 @@ from PIL import Image
 from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.structure.icons.icons50 import is_icons50, read_name
+from eyechart.structure.icons50 import is_icons50, read_name
 from kinds_data import colors, tinted, write_rows
 
 

@@ -28,15 +28,24 @@ from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.network_registry import NETWORKS
 from eyechart.stats.intervals import wilson_interval
 from eyechart.structure import superclass_study
-from eyechart.structure.hypernyms import Hypernyms, find_cycle, nearest, read_hypernyms
 from eyechart.structure.structure_settings import SUPERCLASS_RECIPE
 from eyechart.structure.study_results import AccuracyEstimate, read_superclass_results
-from eyechart.structure.superclass_images import load_split
-from eyechart.structure.superclass_scores import score_model, score_superclasses, weighted_sum
-from eyechart.structure.superclass_study import file_of, predictions_in, run_superclasses
+from eyechart.structure.superclass_study import (
+    file_of,
+    load_split,
+    predictions_in,
+    run_superclasses,
+    score_model,
+    score_superclasses,
+    weighted_sum,
+)
 from eyechart.structure.superclasses import (
     PUBLISHED,
+    Hypernyms,
     Superclass,
+    find_cycle,
+    nearest,
+    read_hypernyms,
     read_superclasses,
     read_synsets,
     sort_images,

@@ -38,10 +38,9 @@ from eyechart.stats.p_values import paired_difference
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 from eyechart.training import retrain as retraining
-from eyechart.training.changes import ScoreChange
 from eyechart.training.data import training_data
 from eyechart.training.recipe import RETRAINING, Recipe
-from eyechart.training.retrain import data_for, on_clean
+from eyechart.training.retrain import ScoreChange, data_for, on_clean
 from eyechart.training.training_loop import Start, Training, train
 from interrupting import stopping
 from small_models import save_images

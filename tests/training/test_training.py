@@ -24,9 +24,9 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training import image_blocks, training_loop
-from eyechart.training.augment import mirror, mixing_weights, shift
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data
+from eyechart.training.image_blocks import mirror, mixing_weights, shift
 from eyechart.training.recipe import Recipe
 from places import SUPPORT
 from real_images import real_images

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eyechart.humans.dropped_trials import dropped_bounds
 from eyechart.humans.reference import Reference
+from eyechart.humans.reference_caveats import dropped_bounds
 from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.export.export_tables import counted, dropped_responses, human_records
 from eyechart_experiment.simulate.robots import Robot, kinds_of

@@ -160,7 +160,7 @@ def _subclass_folds(
 
 def _usual_stimulus(images: Path, is_published: bool) -> str:
     """Return the default stimulus: the published size for ICONS-50, otherwise "native"."""
-    from eyechart.structure.icons.icons50 import is_icons50
+    from eyechart.structure.icons50 import is_icons50
 
     return PUBLISHED_STIMULUS if is_published or is_icons50(images) else "native"
 

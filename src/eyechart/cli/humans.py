@@ -119,7 +119,7 @@ def _choices(reference: "Reference") -> str:
 
 
 def _print_experiments(reference: "Reference") -> None:
-    from eyechart.humans.dropped_trials import simulated_note
+    from eyechart.humans.reference_caveats import simulated_note
 
     if note := simulated_note(reference):
         print(f"Note: {note}")
@@ -230,9 +230,8 @@ def areas(
 
 def _print_area_notes(reference: "Reference", fit: "Fit", measured: Sequence["HumanArea"]) -> None:
     """Print what limits the areas: robots, dropped trials, and unequal numbers of each category."""
-    from eyechart.humans.category_mix import mix_note
-    from eyechart.humans.dropped_trials import dropped_bounds, simulated_note
     from eyechart.humans.human_fit import category_mix
+    from eyechart.humans.reference_caveats import dropped_bounds, mix_note, simulated_note
 
     if note := simulated_note(reference):
         print(f"Note: {note}")
@@ -320,8 +319,8 @@ def plot(
     ],
 ) -> None:
     """Draw human curves with their confidence bands."""
-    from eyechart.humans.dropped_trials import simulated_note
     from eyechart.humans.reference import find_reference
+    from eyechart.humans.reference_caveats import simulated_note
     from eyechart.humans.transfer import PUBLISHED, find_classes
     from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference

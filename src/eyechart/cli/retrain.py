@@ -173,12 +173,12 @@ def enhancements(
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
     from eyechart.results.writing import write_results
+    from eyechart.training.data import TrainingSources
     from eyechart.training.enhancements import (
         EnhancementStudy,
         compare_enhancements,
         usual_enhancements,
     )
-    from eyechart.training.sources import TrainingSources
 
     # compared with the defaults: a default that was typed has no effect either
     names = ("epochs", "lr", "schedule", "warmup")

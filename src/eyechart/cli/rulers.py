@@ -142,7 +142,7 @@ def _draw_study(finished: "FinishedStudy", settings: StudySettings, progress: "P
         equal_caption,
         scatter_caption,
     )
-    from eyechart.rulers.equal_change import EXAMPLE_CHANGE, SERIES, equal_rows
+    from eyechart.rulers.measure_conditions import EXAMPLE_CHANGE, SERIES, equal_rows
     from eyechart.rulers.ruler_study import RESULTS, TABLE
 
     scatter, equal = settings.out / "agreement.png", settings.out / "equal_change.png"

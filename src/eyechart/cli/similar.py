@@ -90,11 +90,11 @@ def similar(
     simultaneous test with Holm correction. Same/different judgements are tested by the published
     binomial test and over participants. All pairs within a class are similar.
     """
-    from eyechart.humans.dropped_trials import simulated_note
     from eyechart.humans.reference import find_reference, study_name
+    from eyechart.humans.reference_caveats import simulated_note
     from eyechart.humans.same_different import judgements_file
     from eyechart.humans.transfer import check_replaceable, write_classes
-    from eyechart.scores.similar_pairs import RULES, SIMULTANEOUS
+    from eyechart.scores.similar import RULES, SIMULTANEOUS
 
     rule = SIMULTANEOUS if rule is None else rule
     if rule not in RULES:
@@ -138,10 +138,10 @@ def similar_of_study(
 ) -> "SimilarClasses":
     """Print the judgements of all pairs, or of one pair; return the classes of all corruptions."""
     from eyechart.core.csv_table import read_rows
-    from eyechart.humans.dropped_trials import SIMULATED
     from eyechart.humans.human_responses import are_simulated
+    from eyechart.humans.reference_caveats import SIMULATED
     from eyechart.humans.same_different import analyze, pick, read_single_judgements
-    from eyechart.scores.similar_pairs import compare_judgements, find_similar
+    from eyechart.scores.similar import compare_judgements, find_similar
 
     results = analyze(read_single_judgements(file))
     if not results:
@@ -160,7 +160,7 @@ def similar_of_reference(
     `margin`: None for the default.
     """
     from eyechart.humans.same_different import analyze
-    from eyechart.scores.similar_pairs import (
+    from eyechart.scores.similar import (
         MARGIN,
         compare_curves,
         compare_judgements,
@@ -244,7 +244,7 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
 
 
 def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> None:
-    from eyechart.scores.similar_pairs import APART, DIFFERENT
+    from eyechart.scores.similar import APART, DIFFERENT
 
     wide_console().print(_curves_table(pairs))
     over = f", p (Holm) after correction over {count} comparisons" if count > 1 else ""
@@ -266,7 +266,7 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
 
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
     """Print the ranges of Δv in which the 83 % intervals of two human curves do not overlap."""
-    from eyechart.scores.similar_pairs import bands_apart
+    from eyechart.scores.similar import bands_apart
 
     for metric in properties:
         one, two = (

@@ -19,7 +19,7 @@ from eyechart.core.phrases import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from eyechart.structure.icons.icon_builder import Built
+    from eyechart.structure.icon_builder import Built
 
 
 icons = CommandLine(help="Build icon datasets with 50 classes in several styles.")
@@ -55,8 +55,8 @@ def build(
     Without --from, npm downloads nine packages (27 MB) into FOLDER.npm, where the next run finds
     them. Run the same command again to resume.
     """
-    from eyechart.structure.icons.icon_builder import LICENSES, LIST, build_icons
-    from eyechart.structure.icons.npm_packages import STYLES
+    from eyechart.structure.icon_builder import LICENSES, LIST, build_icons
+    from eyechart.structure.npm_packages import STYLES
 
     if source is not None and source.is_file():
         raise UsageError(f"{source} is a file: give --from the folder that contains the packages.")
@@ -103,8 +103,8 @@ def original(
     ] = Path("icons50"),
 ) -> None:
     """Prepare the original ICONS-50 dataset for structure studies."""
-    from eyechart.structure.icons.icon_builder import LIST
-    from eyechart.structure.icons.icons50 import import_icons50
+    from eyechart.structure.icon_builder import LIST
+    from eyechart.structure.icons50 import import_icons50
 
     with (
         on_interrupt("Stopped: run the same command again to resume."),

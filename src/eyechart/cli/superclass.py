@@ -68,9 +68,9 @@ def superclass(
 def _sort(settings: SuperclassSettings) -> "Sorted":
     """Return the images grouped by superclass, and by whether their subclass is seen or unseen."""
     from eyechart.images.image_sources import find_images
-    from eyechart.structure.hypernyms import read_hypernyms
     from eyechart.structure.superclasses import (
         PUBLISHED,
+        read_hypernyms,
         read_superclasses,
         read_synsets,
         sort_images,
@@ -102,9 +102,7 @@ def _run(
     device: "torch.device",
 ) -> "SuperclassResults | None":
     """Fine-tune and test the models; return None if models of other shards are missing."""
-    from eyechart.structure.superclass_images import load_split
-    from eyechart.structure.superclass_scores import score_superclasses
-    from eyechart.structure.superclass_study import run_superclasses
+    from eyechart.structure.superclass_study import load_split, run_superclasses, score_superclasses
     from eyechart.training.retrain import trainable
 
     with resumable(settings.out, "finished work"), ProgressBars() as bars:

@@ -40,10 +40,10 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
     """
     from eyechart.core.devices import find_device
     from eyechart.models.preprocessing import Preprocessing
-    from eyechart.training.clean_accuracy import clean_accuracy
     from eyechart.training.corruption_mixture import Mixture
     from eyechart.training.data import mean_and_deviation, training_data
     from eyechart.training.distributed import for_first, is_first_process, own_device
+    from eyechart.training.image_blocks import clean_accuracy
     from eyechart.training.training_loop import Training, new_network, train
 
     out = settings.out
@@ -85,7 +85,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
 def _load_images(
     settings: NetworkSettings, progress: "Progress"
 ) -> "tuple[ImageSet, ImageSet | None]":
-    from eyechart.training.sources import TrainingSources, load_labeled
+    from eyechart.training.data import TrainingSources, load_labeled
 
     where, stimulus, every = settings.train_images, settings.stimulus, settings.every
     if settings.images is None:

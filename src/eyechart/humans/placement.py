@@ -3,11 +3,11 @@
 An experiment names its conditions by strength. Applying its transformations to images gives the Δv
 that participants saw; each condition has a distribution of Δv values, not a single value. The
 packaged reference (Geirhos et al. 2018) consists of counts per condition, and their Δv is
-determined in this way.
+determined in this way. Conditions without Δv, such as quarter turns, are points beside models.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -258,3 +258,30 @@ def _noise(gray: NDArray[np.uint8], experiment: str, strength: float) -> FloatAr
     salt = hash64(experiment, f"{strength:g}")
     uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", gray.shape)
     return uniform[0].numpy().astype(np.float64)
+
+
+@dataclass(frozen=True)
+class HumanCondition:
+    """Human accuracy in one condition of an experiment with 16 categories.
+
+    Example:
+        >>> human_conditions()["geometry/rotate", "180°"].accuracy
+        0.8
+    """
+
+    accuracy: float
+    n_trials: int
+    n_participants: int
+    source: str
+
+
+@cache
+def human_conditions() -> Mapping[tuple[str, str], HumanCondition]:
+    """Return the packaged conditions by corruption and condition."""
+    rows = packaged_rows("eyechart.humans", "data", "geirhos2021_rotation.csv")
+    return {
+        (row["corruption"], row["condition"]): HumanCondition(
+            float(row["accuracy"]), int(row["n_trials"]), int(row["n_participants"]), row["source"]
+        )
+        for row in rows
+    }

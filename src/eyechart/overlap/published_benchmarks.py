@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import ALL, STANDARD
-from eyechart.overlap.balance import Balance, baseline_note, spread_of
-from eyechart.overlap.benchmark_coverage import DirectTest
+from eyechart.overlap.benchmarks import Balance, DirectTest, baseline_note, spread_of
 from eyechart.results.published_results import PublishedModel, PublishedTable, find_published
 from eyechart.scores.baseline_tables import find_baseline
 

@@ -34,8 +34,7 @@ from eyechart.overlap.overlap_study import (
     TrainingJob,
     data_to_train_on,
 )
-from eyechart.training.data import LabeledImages, training_data
-from eyechart.training.sources import TrainingSources
+from eyechart.training.data import LabeledImages, TrainingSources, training_data
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess

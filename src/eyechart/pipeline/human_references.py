@@ -5,13 +5,17 @@ from dataclasses import replace
 
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
-from eyechart.humans.category_mix import mix_note
 from eyechart.humans.combined import References, check_names
-from eyechart.humans.dropped_trials import DroppedBounds, dropped_bounds, simulated_note
 from eyechart.humans.human_fit import CategoryMix
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.placement import HUMAN_RULER
 from eyechart.humans.reference import METRICS, Reference, find_reference, title
+from eyechart.humans.reference_caveats import (
+    DroppedBounds,
+    dropped_bounds,
+    mix_note,
+    simulated_note,
+)
 from eyechart.humans.transfer import find_classes
 from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart.images.labels.spaces import ENTRY16

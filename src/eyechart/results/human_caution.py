@@ -11,7 +11,7 @@ from eyechart.humans.reference import PACKAGED, find_reference
 from eyechart.humans.transfer import bare_name
 from eyechart.results.published_results import find_published
 from eyechart.scores.registry import SCORES
-from eyechart.stats.estimator_registry import SPLINE
+from eyechart.stats.curve_settings import SPLINE
 
 TABLE = "vcr-table3"
 WHO = (

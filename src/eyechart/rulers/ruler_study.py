@@ -20,8 +20,18 @@ from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.images.identity import file_digest
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import ImageSet, load_listing
-from eyechart.rulers.agreement import explained_variance, fit_monotone, transfer_errors
-from eyechart.rulers.human_axis import fit_human_map
+from eyechart.rulers.agreement import (
+    FEW_EXPERIMENTS,
+    STATISTICS,
+    AgreementEstimates,
+    estimate_agreement,
+    explained_variance,
+    fit_monotone,
+    paired_differences,
+    replicates,
+    transfer_errors,
+    weighted_means,
+)
 from eyechart.rulers.human_experiments import (
     CITATION,
     EXPERIMENTS,
@@ -36,15 +46,6 @@ from eyechart.rulers.measure_conditions import (
     measure_conditions,
     read_measured,
 )
-from eyechart.rulers.study_intervals import (
-    FEW_EXPERIMENTS,
-    STATISTICS,
-    AgreementEstimates,
-    estimate_agreement,
-    paired_differences,
-    replicates,
-    weighted_means,
-)
 from eyechart.rulers.study_record import (
     AgreementRecord,
     ConditionRecord,
@@ -56,7 +57,7 @@ from eyechart.rulers.study_record import (
     StudyRecord,
 )
 from eyechart.rulers.study_settings import StudySettings
-from eyechart.rulers.vif_fit import Terms, VifFit, candidates, fit_vif, nested_fit
+from eyechart.rulers.vif_fit import Terms, VifFit, candidates, fit_human_map, fit_vif, nested_fit
 from eyechart.stats.estimate import make_estimate
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.testsets.plan import Plan

@@ -1,18 +1,142 @@
-"""Fit the few parameters of `vif-human` to human accuracy, nested within left-out experiments."""
+"""Fit the few parameters of `vif-human` to human accuracy, nested within left-out experiments.
+
+First the terms of VIF that the parameters weigh, which are measured after registration; then the
+fit of the parameters, and of the map of the ruler `human`.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, product
 
 import numpy as np
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.progress import Advance, no_advance
-from eyechart.rulers.agreement import Experiments, experiment_errors, fit_monotone
+from eyechart.rulers.agreement import (
+    Experiments,
+    Replicate,
+    experiment_errors,
+    fit_monotone,
+    weighted_means,
+)
 from eyechart.rulers.human_experiments import HumanConditions
-from eyechart.rulers.study_intervals import Replicate, weighted_means
-from eyechart.rulers.vif_terms import NOISE_VARIANCES
+from eyechart.visual_change.vif.fidelity import clean_terms, describe_clean, kept_terms
+from eyechart.visual_change.vif.pyramid import subbands, window_side
+from eyechart.visual_change.vif.statistics import VCR, CleanStatistics
+
+NOISE_VARIANCES = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+"""Candidates for σ_n², from the published value upwards, in squared gray levels."""
+
+DEFINITIONS = tuple(replace(VCR, noise_variance=variance) for variance in NOISE_VARIANCES)
+
+FINE, COARSE = 1.0, 4.0
+"""Scales in px of the difference of Gaussians on which turns are compared."""
+
+MIN_LEAD = 0.5
+"""Correlation by which a turned image must exceed the unturned one.
+
+Without noise, the correlation of an image that was turned is 1. In images of which little is left,
+turns lead by less than this by chance.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class CleanTerms:
+    """Clean gray images, their statistics, and their information (B, variances, scales)."""
+
+    gray: Tensor
+    statistics: CleanStatistics
+    total: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class KeptTerms:
+    """Information that corrupted images keep (B, variances, scales), and their turn in degrees."""
+
+    kept: Tensor
+    angle: Tensor
+
+
+def describe_terms(gray: Tensor) -> CleanTerms:
+    """Return the terms of clean gray images, uint8 (B, H, W)."""
+    statistics = describe_clean(gray, VCR)
+    total = [
+        [
+            definition.pooled(clean_terms(scale, definition).sum(dim=(-2, -1)), scale.blocks, level)
+            for level, scale in enumerate(statistics.scales)
+        ]
+        for definition in DEFINITIONS
+    ]
+    return CleanTerms(gray, statistics, _stacked(total))
+
+
+def compare_terms(clean: CleanTerms, corrupted: Tensor) -> KeptTerms:
+    """Return the terms of corrupted gray images, uint8 (B, H, W), after undoing quarter turns."""
+    turns = quarter_turns(clean.gray, corrupted)
+    upright = torch.stack(
+        [
+            torch.rot90(image, -turn, dims=(0, 1))
+            for image, turn in zip(corrupted, turns.tolist(), strict=True)
+        ]
+    )
+    scales = clean.statistics.scales
+    bands = subbands(upright, len(scales), clean.statistics.dtype)
+    kept = []
+    for definition in DEFINITIONS:
+        sums = [
+            kept_terms(scale, bands[level], window_side(level, len(scales)), definition)
+            for level, scale in enumerate(scales)
+        ]
+        kept.append(
+            [
+                definition.pooled(terms.sum(dim=(-2, -1)), scale.blocks, level)
+                for level, (terms, scale) in enumerate(zip(sums, scales, strict=True))
+            ]
+        )
+    # 270° is a turn by 90° in the other direction
+    angle = 90.0 * torch.minimum(turns, 4 - turns)
+    return KeptTerms(_stacked(kept), angle)
+
+
+def quarter_turns(clean: Tensor, corrupted: Tensor) -> Tensor:
+    """Return by how many counterclockwise quarter turns each image was rotated, int64 (B,).
+
+    Images are square; a turn counts only if it makes the images more similar by far.
+    """
+    before, after = _band(clean), _band(corrupted)
+    similarity = torch.stack(
+        [_correlation(before, torch.rot90(after, -turn, dims=(1, 2))) for turn in range(4)]
+    )
+    # added to the unturned image, so that images of which little is left are not turned
+    similarity[0] += MIN_LEAD
+    return similarity.argmax(dim=0)
+
+
+def _stacked(terms: list[list[Tensor]]) -> Tensor:
+    return torch.stack([torch.stack(row, dim=1) for row in terms], dim=1)
+
+
+def _band(gray: Tensor) -> Tensor:
+    """Return a difference of Gaussians; the mean gray, which noise may move, drops out."""
+    planes = gray.to(torch.float64)
+    rows, columns = (torch.fft.fftfreq(side, device=gray.device) for side in gray.shape[1:])
+    squares = (rows[:, None] ** 2 + columns[None, :] ** 2).to(torch.float64)
+    # the Fourier transform of a Gaussian of scale σ is exp(−2π²σ²f²)
+    factor = -2 * torch.pi**2 * squares
+    band = torch.exp(factor * FINE**2) - torch.exp(factor * COARSE**2)
+    filtered: Tensor = torch.fft.ifft2(torch.fft.fft2(planes) * band)
+    return filtered.real
+
+
+def _correlation(one: Tensor, two: Tensor) -> Tensor:
+    norm = ((one * one).sum(dim=(1, 2)) * (two * two).sum(dim=(1, 2))).sqrt()
+    # a constant image has norm 0; its correlation becomes 0 rather than NaN
+    return (one * two).sum(dim=(1, 2)) / norm.clamp_min(1e-12)
+
 
 EXPONENTS = (-1.5, -1.0, -0.5, 0.0)
 """Candidates for the exponent of the scale weights."""
@@ -216,3 +340,62 @@ def fit_vif(
 
 def _first_smallest(errors: FloatArray) -> int:
     return int(np.flatnonzero(errors <= errors.min() + ROUNDING)[0])
+
+
+KNOTS = np.linspace(0, 1, 21)
+"""Values of the ruler between which the map is a straight line."""
+
+MIN_SLOPE = 0.01
+"""Minimum slope of the map, so that it can be inverted."""
+
+EXACT = 1e3
+"""Weight of the condition that a value of 1 is a loss of 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class HumanMap:
+    """A strictly increasing map with value 0 at 0 and 1 at 1, straight between its knots."""
+
+    values: FloatArray
+    losses: FloatArray
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return the expected loss of human accuracy at these values of the ruler."""
+        return np.asarray(np.interp(values, self.values, self.losses))
+
+    @property
+    def knots(self) -> tuple[tuple[float, float], ...]:
+        """The knots as pairs of value and loss."""
+        pairs = zip(self.values.tolist(), self.losses.tolist(), strict=True)
+        return tuple((round(value, 6), round(loss, 6)) for value, loss in pairs)
+
+
+def fit_human_map(values: FloatArray, accuracy: FloatArray) -> HumanMap:
+    """Return the map whose mean over images is closest to the human loss in each condition.
+
+    The mean of the mapped values is linear in the map's increments between knots, so the best map
+    is a least-squares problem with increments that must not be negative. Mapping the mean value of
+    a condition instead would ignore that its images differ.
+
+    Args:
+        values: A ruler's value for each image in each condition, (images, conditions).
+        accuracy: The rescaled human accuracy in each condition.
+
+    Example:
+        >>> values = np.linspace(0, 1, 30)[None]
+        >>> fitted = fit_human_map(values, 1 - values[0])  # a ruler that is the loss itself
+        >>> bool(np.allclose(fitted(values), values, atol=1e-3))
+        True
+    """
+    widths = np.diff(KNOTS)
+    # how much of each step between knots lies below the value
+    steps = np.clip((values[..., None] - KNOTS[:-1]) / widths, 0, 1)
+    means = np.nanmean(steps, axis=0)
+    least = MIN_SLOPE * widths
+    rows = np.vstack([means, EXACT * np.ones(len(widths))])
+    # nnls fits only what exceeds the minimum slope, so that its bound of 0 enforces the minimum
+    targets = np.append(1 - accuracy, EXACT) - rows @ least
+    increments = nnls(rows, targets)[0] + least
+    losses = np.append(0.0, np.cumsum(increments))
+    # the large weight makes the last loss almost 1; the division makes it exactly 1
+    return HumanMap(KNOTS, losses / losses[-1])

@@ -18,7 +18,42 @@ from eyechart.stats.bootstrap import check_bootstrap, weight_blocks
 from eyechart.stats.curve_settings import N_BOOTSTRAP
 from eyechart.stats.estimate import LEVELS, Estimate
 from eyechart.stats.intervals import percentile_interval
-from eyechart.stats.kappa import agreement, cohen_kappa
+
+
+def agreement(table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the observed and the expected rate of agreement; NaN where there are no trials.
+
+    Args:
+        table: Along its first axis: the number of trials, the hits of the first observer, the hits
+            of the second, and the number of trials in which they agree. Other axes are arbitrary.
+
+    Example:
+        >>> observed, expected = agreement(np.array([10.0, 5.0, 5.0, 8.0]))
+        >>> float(observed), float(expected)
+        (0.8, 0.5)
+    """
+    # NaN instead of a division by zero
+    trials = np.where(table[0] > 0, table[0], np.nan)
+    first, second, observed = table[1:] / trials
+    return observed, first * second + (1 - first) * (1 - second)
+
+
+def cohen_kappa(table: FloatArray) -> FloatArray:
+    """Return κ = (observed − expected) / (1 − expected); NaN where expected is 1.
+
+    Args:
+        table: The counts that `agreement` takes.
+
+    Example:
+        >>> float(cohen_kappa(np.array([10.0, 5.0, 5.0, 8.0])))  # 8 of 10 agree, 5 by chance
+        0.6000000000000001
+    """
+    observed, expected = agreement(table)
+    # exact because hits are counts: an observer that is always correct has expected == 1
+    room = np.where(expected < 1, 1 - expected, np.nan)
+    kappas: FloatArray = (observed - expected) / room
+    return kappas
+
 
 Labels = ArrayLike | None
 """Cluster or condition of each trial, as a name or number."""

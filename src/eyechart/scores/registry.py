@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.prediction_scores import expected_calibration_error, top5_accuracy
-from eyechart.scores.statistic import Statistic, estimate_statistics
+from eyechart.scores.statistic import (
+    Statistic,
+    estimate_statistics,
+    expected_calibration_error,
+    top5_accuracy,
+)
 
 if TYPE_CHECKING:
     from eyechart.stats.estimate import Estimate

@@ -17,14 +17,13 @@ from eyechart.humans.reference import METRICS, Reference
 from eyechart.images.labels.imagenet import CATEGORIES, NONE
 from eyechart.images.published_source import SEVERITIES
 from eyechart.predictions.reading import Predictions
-from eyechart.stats.anchors import check_right_anchor
 from eyechart.stats.bins import MAX_BINS, bin_edges
 from eyechart.stats.bootstrap import check_bootstrap, resample_means
 from eyechart.stats.curve import Curve
-from eyechart.stats.curve_settings import BINS, CurveSettings
+from eyechart.stats.curve_samples import check_right_anchor
+from eyechart.stats.curve_settings import BINS, ESTIMATORS, CurveSettings, usual_min_per_bin
 from eyechart.stats.density import to_density
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
-from eyechart.stats.estimator_registry import ESTIMATORS, usual_min_per_bin
 
 NO_HUMAN_CURVE, OTHER_RULER = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"

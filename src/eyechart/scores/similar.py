@@ -1,16 +1,41 @@
-"""Compare a model's scores under two similar corruptions, such as uniform and Gaussian noise."""
+"""Corruptions that look similar to humans, such as uniform and Gaussian noise.
 
+They are found by comparing all pairs of human curves: the VCR paper's rule (83 % intervals overlap
+everywhere) is reported next to a simultaneous test of the largest difference along the curves, with
+Holm's correction. A model's scores are then compared between two of them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
 from eyechart.core.records import NaNFloat, Record
+from eyechart.humans.reference import METRICS, Reference
+from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
+from eyechart.humans.transfer import (
+    STUDY,
+    ComparedPair,
+    CorruptionClass,
+    SimilarClasses,
+    grouped,
+)
 from eyechart.scores.curve_significance import (
     Lead,
     apart_ranges,
     check_comparable,
     pair_orders,
+    resampled_gaps,
+    unbroken_ranges,
 )
 from eyechart.scores.human_relative import compared_areas, compared_scores
 from eyechart.stats.bootstrap import shuffle_replicates
 from eyechart.stats.curve import Curve
+from eyechart.stats.curve_settings import N_BOOTSTRAP, SPLINE
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
+from eyechart.stats.p_values import SIGNIFICANT, bootstrap_p_value, holm
 from eyechart.stats.pieces import take_curves
 
 
@@ -84,4 +109,183 @@ def compare_corruptions(
         mrsi_interval=percentile_interval(mrsi - other_mrsi, level),
         ranges=tuple(apart_ranges(first, second, PUBLISHED_LEVEL, ("first", "second"))),
         human_curves=1 if second_human is None else 2,
+    )
+
+
+SIMULTANEOUS, PUBLISHED_RULE = "simultaneous", "published"
+RULES = (SIMULTANEOUS, PUBLISHED_RULE)
+JUDGEMENTS = "judgements"
+OVERLAP, APART = "overlap", "apart"
+SIMILAR, DIFFERENT, UNDECIDED = "similar", "different", "undecided"
+
+GRID = np.linspace(0, 1, 1001)
+
+MARGIN = 0.2
+"""Curves are similar only if the upper limit of their largest difference is at most this.
+
+Without this limit, few responses would make everything similar, because nothing would differ
+significantly.
+"""
+
+TESTS = {
+    SIMULTANEOUS: "largest difference of the human curves, simultaneous bootstrap test, Holm",
+    PUBLISHED_RULE: "83 % confidence intervals of the human curves overlap",
+}
+JUDGEMENT_TESTS = {
+    SIMULTANEOUS: "accuracy of same/different judgements, sign test over participants, Holm",
+    PUBLISHED_RULE: "accuracy of same/different judgements, pooled binomial test",
+}
+
+
+def compare_curves(
+    reference: Reference, n_bootstrap: int = N_BOOTSTRAP, margin: float = MARGIN
+) -> tuple[list[ComparedPair], list[str]]:
+    """Return comparisons of all pairs of experiments, and the reasons why pairs were left out.
+
+    Accuracy and consistency are compared separately where both exist; p-values are corrected over
+    all comparisons (Holm). Pairs without a common range of Δv are left out.
+    """
+    pairs: list[ComparedPair] = []
+    reasons: list[str] = []
+    for metric in METRICS:
+        curves = {}
+        for name in reference.experiments:
+            try:
+                curve = reference.curve(name, metric, estimator=SPLINE, n_bootstrap=n_bootstrap)
+            except UsageError as error:
+                reasons.append(str(error))
+                continue
+            if curve is not None:
+                curves[name] = curve
+        for a, b in combinations(curves, 2):
+            count = min(reference.count(a), reference.count(b))
+            try:
+                pairs.append(_compared(curves, a, b, metric, count))
+            except UsageError as error:
+                reasons.append(f"{a} and {b}, {metric}: {error}")
+    # One family of tests: accuracy and consistency of all pairs are corrected together.
+    corrected = holm([pair.p for pair in pairs]).tolist()
+    return [
+        replace(pair, p_holm=p, verdict=_verdict(p, pair.at_most, margin))
+        for pair, p in zip(pairs, corrected, strict=True)
+    ], reasons
+
+
+def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
+    """Compare pairs by same/different judgments; pairs are similar if not told apart by humans."""
+    verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
+    return [
+        ComparedPair(
+            result.a,
+            result.b,
+            of=JUDGEMENTS,
+            published_rule=result.published_verdict,
+            p=result.by_participant,
+            p_holm=result.by_participant_holm,
+            largest=result.accuracy,
+            at_most=result.interval[1],
+            n=result.n_judgements,
+            verdict=verdicts.get(result.verdict, UNDECIDED),
+        )
+        for result in results
+    ]
+
+
+def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> SimilarClasses:
+    """Return the classes in which all pairs of corruptions are similar.
+
+    If a pair has curves, they decide its similarity, because human curves are reused for similar
+    corruptions; otherwise judgments do. A corruption outside all classes counts as tested only if
+    none of its pairs is undecided.
+
+    Args:
+        pairs: Compared pairs.
+        source: Name of the data.
+        rule: "simultaneous" for tests over images or participants, or "published" for the VCR
+            paper's rules: overlapping 83 % intervals, and a pooled binomial test of judgements.
+    """
+    by_curves = {frozenset((pair.a, pair.b)) for pair in pairs if pair.of != JUDGEMENTS}
+    used = [
+        pair
+        for pair in pairs
+        if pair.of != JUDGEMENTS or frozenset((pair.a, pair.b)) not in by_curves
+    ]
+    verdicts: dict[tuple[str, str], list[bool]] = {}
+    for pair in used:
+        verdicts.setdefault((pair.a, pair.b), []).append(_is_alike(pair, rule))
+    names = list(dict.fromkeys(name for pair in used for name in (pair.a, pair.b)))
+    groups = grouped(names, [pair for pair, alike in verdicts.items() if all(alike)])
+    classes = (_class(group, used, source, rule) for group in groups)
+    members = {name for group in groups for name in group}
+    tested = [name for name in names if name in members or not _is_open(name, used, rule)]
+    return SimilarClasses(source, tuple(classes), tuple(tested), tuple(pairs))
+
+
+def bands_apart(
+    one: Curve, two: Curve, level: float = PUBLISHED_LEVEL
+) -> list[tuple[float, float]]:
+    """Return the ranges of Δv in which the bands of two curves do not overlap.
+
+    Only ranges observed for both curves count: elsewhere, such as next to a constant anchor, bands
+    can be narrower than the actual uncertainty. An empty list means no evidence of a difference.
+    """
+    both = one.is_observed(GRID) & two.is_observed(GRID)
+    if not both.any():
+        raise UsageError("The two curves have no range of visual change in common.")
+    (low_one, high_one), (low_two, high_two) = one.band(GRID, level), two.band(GRID, level)
+    apart = ((low_one > high_two) | (low_two > high_one)) & both
+    return unbroken_ranges(GRID, apart)
+
+
+def _compared(
+    curves: Mapping[str, Curve], a: str, b: str, metric: str, n_responses: int
+) -> ComparedPair:
+    one, two = curves[a], curves[b]
+    rule = APART if bands_apart(one, two) else OVERLAP
+    # Experiments are resampled independently.
+    gap, chance, _ = resampled_gaps(one, two, paired=False)
+    largest = float(np.abs(gap).max())
+    noise = np.abs(chance).max(axis=0)
+    p = bootstrap_p_value(noise >= largest)
+    # Similarity is decided by this upper limit: a difference that is not significant is not enough.
+    at_most = min(1.0, largest + float(np.quantile(noise, CONFIDENCE)))
+    return ComparedPair(a, b, metric, rule, p, p, largest, at_most, n_responses, UNDECIDED)
+
+
+def _verdict(p: float, at_most: float, margin: float) -> str:
+    if p < SIGNIFICANT:
+        return DIFFERENT
+    return SIMILAR if at_most <= margin else UNDECIDED
+
+
+def _is_open(name: str, pairs: Sequence[ComparedPair], rule: str) -> bool:
+    """Whether any pair with this corruption is undecided."""
+    # The published rule has no undecided outcome.
+    return rule != PUBLISHED_RULE and any(
+        pair.verdict == UNDECIDED for pair in pairs if name in (pair.a, pair.b)
+    )
+
+
+def _is_alike(pair: ComparedPair, rule: str) -> bool:
+    if rule == PUBLISHED_RULE:
+        return pair.published_rule in (OVERLAP, NOT_TOLD)
+    return pair.verdict == SIMILAR
+
+
+def _class(
+    members: tuple[str, ...], pairs: Sequence[ComparedPair], source: str, rule: str
+) -> CorruptionClass:
+    inside = [pair for pair in pairs if {pair.a, pair.b} <= set(members)]
+    tests = dict.fromkeys(
+        (JUDGEMENT_TESTS if pair.of == JUDGEMENTS else TESTS)[rule] for pair in inside
+    )
+    return CorruptionClass(
+        "+".join(members),
+        members,
+        STUDY,
+        "; ".join(tests),
+        # The smallest p-value is the strongest evidence against similarity within the class.
+        round(min(pair.p_holm for pair in inside), 6),
+        min(pair.n for pair in inside),
+        source,
     )

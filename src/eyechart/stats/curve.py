@@ -20,15 +20,27 @@ from eyechart.core.records import CheckedFields
 from eyechart.core.registry import unknown_name
 from eyechart.stats.bins import Bins, bin_edges, count_bins, trusted_edges, without_holes
 from eyechart.stats.bootstrap import check_bootstrap
-from eyechart.stats.curve_samples import Anchor, CurveSamples, read_samples
-from eyechart.stats.curve_settings import BINS, GROUP, CurveSettings
+from eyechart.stats.curve_samples import (
+    Anchor,
+    CurveSamples,
+    Draws,
+    ReplicateBins,
+    draws_of,
+    read_samples,
+    resample_bins,
+)
+from eyechart.stats.curve_settings import (
+    BINS,
+    ESTIMATORS,
+    GROUP,
+    CurveSettings,
+    usual_min_per_bin,
+)
 from eyechart.stats.density import Density, area_bounds, areas_under, to_density
 from eyechart.stats.estimate import make_estimate
-from eyechart.stats.estimator_registry import ESTIMATORS, usual_min_per_bin
 from eyechart.stats.estimators import refit
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval, percentiles_of
 from eyechart.stats.pieces import stacked, values_at
-from eyechart.stats.replicates import Draws, ReplicateBins, draws_of, resample_bins
 
 FEWEST_BINS = 2
 

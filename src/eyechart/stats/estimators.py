@@ -1,28 +1,255 @@
-"""Estimators that fit a non-increasing curve to bins: isotonic, spline, quantile spline."""
+"""Estimators that fit a non-increasing curve to bins: isotonic, spline, quantile spline.
+
+A quadratic spline is non-increasing if and only if its coefficients c_k are non-increasing. If each
+c_k is a sum d_k + d_{k+1} + … with all d_k ≥ 0, the spline is non-increasing and non-negative, so
+that fitting it is a non-negative least-squares (NNLS) problem in d.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from scipy.interpolate import PPoly
-from scipy.optimize import linprog
+from numpy.typing import NDArray
+from scipy.interpolate import BSpline, PPoly
+from scipy.optimize import linprog, nnls
 
 from eyechart.core.arrays import FloatArray
 from eyechart.stats.bins import Bins
-from eyechart.stats.estimator_registry import ESTIMATORS
-from eyechart.stats.isotonic import isotonic_curves
+from eyechart.stats.curve_settings import ESTIMATORS
 from eyechart.stats.pieces import CurveStack
-from eyechart.stats.spline import (
-    COEFFICIENTS,
-    DEGREE,
-    bin_rows,
-    choose_smoothing,
-    falling,
-    fit_spline,
-    fit_splines,
-    second_derivatives,
-)
-from eyechart.stats.spline import to_polynomials as to_pieces
+
+
+def isotonic_curves(
+    bins: Bins, is_used: NDArray[np.bool_], left: FloatArray | None, right: FloatArray | None
+) -> PPoly:
+    """Return the isotonic curves of many sets of bins, stacked along the last axis.
+
+    The left anchor counts as much as an average bin: a curve starts there unless the first bins
+    have higher rates. Curves are straight lines between the centers of bins, and from the last bin
+    in use to the right anchor (to 0 without a right anchor). The area under this last line is
+    midway between the smallest and the largest possible area.
+
+    Args:
+        bins: The samples, one set of counts per row.
+        is_used: Bins that have samples in the data; in a replicate, some of them may be empty.
+        left: The anchor of each curve at Δv = 0; None for no anchor.
+        right: The anchor of each curve at Δv = 1, below which rates never fall; None for no anchor.
+    """
+    weights, sums = bins.counts * is_used, bins.hits * is_used
+    if left is not None:
+        # A larger weight would turn the noise of the anchor into a bias: rates above it would be
+        # pulled down, those below it would not be pulled up.
+        weight = weights.sum(axis=-1, keepdims=True) / len(is_used)
+        weights = np.column_stack([weight, weights])
+        sums = np.column_stack([weight * left[:, None], sums])
+    rates = _regress(weights, sums)
+    if right is not None:
+        # Bins can lie below the anchor by chance, but a curve cannot rise to reach it.
+        rates = np.maximum(rates, right[:, None])
+    last_bin = int(np.flatnonzero(is_used)[-1])
+    inner = rates[:, rates.shape[1] - len(is_used) :][:, : last_bin + 1]
+    start = rates[:, 0] if left is not None else inner[:, 0]
+    places = np.concatenate([[0.0], bins.centers[: last_bin + 1]])
+    values = np.column_stack([start, inner])
+    end_of_range = bins.edges[last_bin + 1]
+    if end_of_range < 1:
+        # The last bin was observed up to its edge, so that the extrapolated fall starts only there.
+        places = np.append(places, end_of_range)
+        values = np.column_stack([values, inner[:, -1]])
+    # without an anchor 0 is the smallest possible rate beyond the observed range
+    final = inner[:, -1] if end_of_range == 1 else np.zeros(len(rates))
+    places = np.append(places, 1.0)
+    values = np.column_stack([values, final if right is None else right])
+    slopes = np.diff(values, axis=1) / np.diff(places)
+    return PPoly(np.stack([slopes.T, values[:, :-1].T]), places)
+
+
+def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return the non-increasing weighted least-squares rates of each row (min–max formula).
+
+    The rate of cell j is the minimum over i ≤ j of the maximum over k ≥ j of the mean of the cells
+    i to k. The rates of cells without weight are interpolated between their neighbors.
+    """
+    n_rows, n_cells = weights.shape
+    # One row per cell, so that each step is one operation on all curves.
+    total, hit = (np.zeros((n_cells + 1, n_rows)) for _ in range(2))
+    np.cumsum(weights.T, axis=0, out=total[1:])
+    np.cumsum(sums.T, axis=0, out=hit[1:])
+    rates = np.full((n_cells, n_rows), np.inf)
+    for first in range(n_cells):
+        size = total[first + 1 :] - total[first]
+        # Ranges without samples must not win the maximum; the minimum below leaves them out too.
+        means = np.full(size.shape, -np.inf)
+        np.divide(hit[first + 1 :] - hit[first], size, out=means, where=size > 0)
+        backwards = means[::-1]
+        np.maximum.accumulate(backwards, axis=0, out=backwards)
+        means[means == -np.inf] = np.inf
+        np.minimum(rates[first:], means, out=rates[first:])
+    return _filled(np.ascontiguousarray(rates.T), weights > 0)
+
+
+def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
+    """Interpolate unknown rates linearly; extend the first and last known rates to the ends."""
+    if is_known.all():
+        return rates
+    n_cells = rates.shape[1]
+    cells = np.arange(n_cells)
+    before = np.maximum.accumulate(np.where(is_known, cells, -1), axis=1)
+    after = np.minimum.accumulate(np.where(is_known, cells, n_cells)[:, ::-1], axis=1)[:, ::-1]
+    before = np.where(before < 0, after, before)
+    after = np.where(after == n_cells, before, after)
+    low, high = (np.take_along_axis(rates, index, axis=1) for index in (before, after))
+    # 0 where a rate is known, because both neighbors are then the cell itself
+    share = (cells - before) / np.maximum(after - before, 1)
+    return np.asarray(low + share * (high - low))
+
+
+INTERVALS, DEGREE = 20, 2
+COEFFICIENTS = INTERVALS + DEGREE
+
+HEAVY = 1e4
+"""Square root of the ratio of an anchor's weight to the total weight of all samples."""
+
+MOST_STEPS = 30
+"""Maximum number of solver iterations per coefficient."""
+
+SMOOTHINGS = np.logspace(-3, 1, 9)
+"""Candidate smoothing strengths, for samples with weight 1."""
+
+
+def fit_spline(
+    bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
+) -> FloatArray:
+    """Return the coefficients of the non-increasing spline fitted to usable bins and anchors."""
+    one = Bins(bins.edges, bins.counts[None], bins.hits[None])
+    ends = [None if value is None else np.array([value]) for value in (left, right)]
+    coefficients: FloatArray = fit_splines(one, min_per_bin, smoothing, ends[0], ends[1])[0]
+    return coefficients
+
+
+def fit_splines(
+    bins: Bins,
+    min_per_bin: float,
+    smoothing: float,
+    left: FloatArray | None,
+    right: FloatArray | None,
+) -> FloatArray:
+    """Return the coefficients of the splines fitted to many sets of bins, one row each."""
+    usable = bins.usable(min_per_bin)
+    counts = np.where(usable, bins.counts, 0.0)
+    # a bin that is not usable becomes a row of zeros, which has no effect
+    weights = np.sqrt(counts)
+    # NNLS has no equality constraints, so that an anchor is an observation with a large weight.
+    heavy = HEAVY * np.sqrt(counts.sum(axis=1))
+    anchors = [(0, left), (COEFFICIENTS - 1, right)]
+    anchored = [coefficient for coefficient, values in anchors if values is not None]
+    ends = [heavy * values for _, values in anchors if values is not None]
+    # a bin's rate is compared with the mean of the curve over the bin, not with its center
+    averages = _averages(tuple(bins.edges)) @ falling()
+    count = len(averages)
+    # a rectangle rule for smoothing · ∫ s''², exact as s'' is constant in each interval
+    rough = np.sqrt(smoothing / INTERVALS) * second_derivatives() @ falling()
+    rows = np.vstack([averages, rough, falling()[anchored]])
+    rates = np.where(usable, bins.rates, 0.0) * weights
+    targets = np.column_stack([rates, np.zeros((len(counts), len(rough))), *ends])
+    steps = np.empty((len(counts), COEFFICIENTS))
+    system = rows.copy()
+    for number, target in enumerate(targets):
+        system[:count] = averages * weights[number, :, None]
+        system[count + len(rough) :] = rows[count + len(rough) :] * heavy[number]
+        # SciPy's default of three iterations per unknown is too low if rates are almost equal
+        steps[number] = nnls(system, target, maxiter=MOST_STEPS * COEFFICIENTS)[0]
+    coefficients = steps @ falling().T
+    # rates above 1 are impossible: fit those curves again with the left end fixed at 1
+    too_high = coefficients[:, 0] > 1
+    if left is None and too_high.any():
+        some = Bins(bins.edges, bins.counts[too_high], bins.hits[too_high])
+        end = None if right is None else right[too_high]
+        coefficients[too_high] = fit_splines(
+            some, min_per_bin, smoothing, np.ones(len(some.counts)), end
+        )
+    return coefficients
+
+
+def choose_smoothing(
+    bins: Bins, min_per_bin: float, left: float | None, right: float | None
+) -> float:
+    """Return the smoothing with the smallest generalized cross-validation error.
+
+    The effective number of parameters of the unconstrained fit is used as an upper bound.
+    """
+    errors = []
+    rows, target = bin_rows(bins, min_per_bin)
+    count = len(target)
+    for smoothing in SMOOTHINGS:
+        coefficients = fit_spline(bins, min_per_bin, smoothing, left, right)
+        system, _ = _rows(bins, min_per_bin, smoothing)
+        # a small ridge keeps the system invertible
+        normal = system.T @ system + 1e-9 * np.eye(COEFFICIENTS)
+        freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
+        residual = np.square(target - rows @ coefficients).sum() / count
+        # GCV = RSS / n / (1 − df / n)²
+        # The floor lets fits with as many parameters as bins lose, instead of dividing by 0.
+        errors.append(residual / max(1 - freedom / count, 1e-3) ** 2)
+    return float(SMOOTHINGS[int(np.argmin(errors))])
+
+
+def to_polynomials(coefficients: FloatArray) -> PPoly:
+    """Return the spline with these coefficients as a piecewise polynomial; rows are stacked."""
+    return PPoly(_basis_pieces() @ coefficients.T, _knots())
+
+
+@cache
+def _basis_pieces() -> FloatArray:
+    """Return the polynomial coefficients of each basis function, (power, piece, function)."""
+    starts, basis = _knots()[:-1], _basis()
+    return np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
+
+
+def _rows(bins: Bins, min_per_bin: float, smoothing: float) -> tuple[FloatArray, FloatArray]:
+    rows, target = bin_rows(bins, min_per_bin)
+    rough = np.sqrt(smoothing / INTERVALS) * second_derivatives()
+    return np.vstack([rows, rough]), np.append(target, np.zeros(len(rough)))
+
+
+def bin_rows(bins: Bins, min_per_bin: float) -> tuple[FloatArray, FloatArray]:
+    """Return the mean basis in each usable bin and the bin's rate, both multiplied by √count."""
+    usable = bins.usable(min_per_bin)
+    weight = np.sqrt(bins.counts[usable])
+    averages = _averages(tuple(bins.edges))[usable]
+    return averages * weight[:, None], bins.rates[usable] * weight
+
+
+@cache
+def _averages(edges: tuple[float, ...]) -> FloatArray:
+    places = np.array(edges)
+    return np.asarray(np.diff(_basis().antiderivative()(places), axis=0) / np.diff(places)[:, None])
+
+
+def _knots() -> FloatArray:
+    return np.linspace(0, 1, INTERVALS + 1)
+
+
+@cache
+def _basis() -> BSpline:
+    knots = np.concatenate([np.zeros(DEGREE), _knots(), np.ones(DEGREE)])
+    return BSpline(knots, np.eye(COEFFICIENTS), DEGREE)
+
+
+@cache
+def second_derivatives() -> FloatArray:
+    """Return the matrix from coefficients to the second derivative in each interval."""
+    middles = (np.arange(INTERVALS) + 0.5) / INTERVALS
+    return np.asarray(_basis().derivative(2)(middles))
+
+
+@cache
+def falling() -> FloatArray:
+    """Return the matrix from steps d ≥ 0 to non-increasing coefficients."""
+    # c_k = d_k + d_{k+1} + …
+    return np.triu(np.ones((COEFFICIENTS, COEFFICIENTS)))
+
 
 Anchors = FloatArray | None
 """The anchor of each curve at Δv = 0 or at Δv = 1; None if there is no anchor."""
@@ -59,7 +286,7 @@ def by_least_squares(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return the non-increasing quadratic least-squares spline, weighted by the bins' counts."""
-    return to_pieces(fit_spline(bins, min_per_bin, smoothing, left, right))
+    return to_polynomials(fit_spline(bins, min_per_bin, smoothing, left, right))
 
 
 def by_quantiles(
@@ -69,7 +296,7 @@ def by_quantiles(
 
     It minimizes the weighted absolute deviations plus `smoothing` times the largest |s''|.
     """
-    return to_pieces(_quantile_spline(bins, min_per_bin, smoothing, left, right))
+    return to_polynomials(_quantile_spline(bins, min_per_bin, smoothing, left, right))
 
 
 def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: float | None) -> float:
@@ -164,7 +391,7 @@ def _many_isotonic(
 def _many_least_squares(
     bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
 ) -> Sequence[PPoly]:
-    return CurveStack(to_pieces(fit_splines(bins, min_per_bin, smoothing, left, right)))
+    return CurveStack(to_polynomials(fit_splines(bins, min_per_bin, smoothing, left, right)))
 
 
 SPLINE = CurveEstimator(by_least_squares, choose_smoothing, _many_least_squares)

@@ -38,10 +38,16 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.testsets.samples import choose_images
-from eyechart.training.data import LabeledImages, Transform, mean_and_deviation, training_data
+from eyechart.training.data import (
+    LabeledImages,
+    TrainingSources,
+    Transform,
+    load_labeled,
+    mean_and_deviation,
+    training_data,
+)
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, data_for, reject_softmax, start_of, trainable
-from eyechart.training.sources import TrainingSources, load_labeled
 from eyechart.training.training_loop import Start, Training, new_network, train
 
 STANDARD, TUNED = "standard", "trained on"

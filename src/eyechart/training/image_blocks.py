@@ -1,22 +1,69 @@
 """Training images in blocks, each with several batches that are computed together on the device.
 
 All random numbers depend only on the seed and the epoch, so that a resumed training computes
-identical blocks.
+identical blocks. Trained networks are tested in blocks too.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
-from eyechart.training.augment import generator, mirror, shift
+from eyechart.stats.intervals import CONFIDENCE, Interval, wilson_interval
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import Held
+from eyechart.training.data import Held, LabeledImages
 from eyechart.training.distributed import World
 from eyechart.training.recipe import Recipe
+
+
+def generator(*parts: str | int) -> torch.Generator:
+    """Return a random number generator on the CPU, seeded from `parts` alone."""
+    return torch.Generator().manual_seed(hash64("training", *parts) >> 1)
+
+
+def mirror(images: Tensor, is_mirrored: Tensor) -> Tensor:
+    """Return the images, flipped left to right where `is_mirrored` (bool, one per image) is set."""
+    return torch.where(is_mirrored.reshape(-1, 1, 1, 1), images.flip(3), images)
+
+
+def shift(images: Tensor, offsets: Tensor, frame: int) -> Tensor:
+    """Return crops of images that are padded with a black frame.
+
+    `offsets`: (B, 2), vertical and horizontal, in 0 … 2 · frame; an offset of `frame` keeps the
+    position.
+    """
+    if frame == 0:
+        return images
+    count, channels, height, width = images.shape
+    wide = pad(images, (frame, frame, frame, frame))
+    device = images.device
+    rows = offsets[:, 0, None] + torch.arange(height, device=device)
+    columns = offsets[:, 1, None] + torch.arange(width, device=device)
+    # Indices that broadcast to (B, C, H, W), so that every image has its own offset.
+    return wide[
+        torch.arange(count, device=device)[:, None, None, None],
+        torch.arange(channels, device=device)[None, :, None, None],
+        rows[:, None, :, None],
+        columns[:, None, None, :],
+    ]
+
+
+def mixing_weights(strength: float, count: int, *parts: str | int) -> Tensor:
+    """Return mixup weights of the first images of `count` pairs, from Beta(strength, strength)."""
+    # torch has no Beta distribution that takes a generator.
+    # Seeded by the step as well, so that a resumed training mixes with the same weights.
+    drawn = np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength, count)
+    return torch.from_numpy(drawn.astype(np.float32))
+
 
 BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}
 """Number of pixels that are corrupted together; a few large calls keep a GPU busy."""
@@ -128,3 +175,22 @@ class Blocks:
             offsets = torch.randint(2 * recipe.crop + 1, (count, 2), generator=chance)
             self._drawn = epoch, (order, flips, offsets)
         return self._drawn[1]
+
+
+@dataclass(frozen=True)
+class CleanAccuracy:
+    """The accuracy on clean images, 0…1, with Wilson's interval at level `CONFIDENCE`."""
+
+    value: float
+    interval: Interval
+    n_images: int
+
+
+def clean_accuracy(checkpoint: Path, test: LabeledImages, device: torch.device) -> CleanAccuracy:
+    """Return the accuracy of a checkpoint's network on test images."""
+    # The checkpoint comes from this training, so it is trusted.
+    model = load_model(str(checkpoint), device, trust=True)
+    held = Held(test, device)
+    (classes,) = predict_held([model], held)
+    share = float((classes == held.labels).double().mean())
+    return CleanAccuracy(share, wilson_interval(share, len(test), CONFIDENCE), len(test))

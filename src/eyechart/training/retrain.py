@@ -1,4 +1,4 @@
-"""Retrain a model on corruptions as in the VCR study, and test it before and after."""
+"""Retrain a model on corruptions as in the VCR study, and compare its scores before and after."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -29,15 +29,77 @@ from eyechart.pipeline.image_source import ImageSource
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.destroyed import destroyed_images
+from eyechart.results.model_results import SpaceResults
 from eyechart.results.schema import Results
+from eyechart.scores.registry import SCORES
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.p_values import PairedDifference, holm, paired_difference
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
-from eyechart.training.changes import CLEAN_ACCURACY, ScoreChange, changes_of
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import LabeledImages, reject_shared, training_data
 from eyechart.training.distributed import is_first_process
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import Start, Training, train
+
+CLEAN_ACCURACY = "clean_accuracy"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreChange:
+    """One score before and after retraining, on the same images.
+
+    `corruption`: the corruption's name, or "" for clean accuracy. `difference`: after minus before,
+    with a paired test. `corrected`: the p-value of the difference, corrected by Holm's method over
+    all changes in the table.
+    """
+
+    space: str
+    corruption: str
+    score: str
+    before: Estimate
+    after: Estimate
+    difference: PairedDifference
+    corrected: float
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the two 95 % intervals do not overlap."""
+        one, two = sorted((self.before.interval95, self.after.interval95))
+        return one[1] < two[0]
+
+
+def changes_of(results: Results) -> tuple[ScoreChange, ...]:
+    """Return the change of every score from the first model to the second model."""
+    before, after = results.models
+    pairs = []
+    for space in before.spaces:
+        scores_after = _scores(after.spaces[space]) if space in after.spaces else {}
+        for (corruption, score), estimate in _scores(before.spaces[space]).items():
+            if (corruption, score) in scores_after:
+                pairs.append((space, corruption, score, estimate, scores_after[corruption, score]))
+    tests = [paired_difference(after, before) for *_, before, after in pairs]
+    # All scores in the table are tested, so their p-values are corrected together.
+    corrected = holm([test.p_value for test in tests])
+    return tuple(
+        ScoreChange(*pair, test, float(p))
+        for pair, test, p in zip(pairs, tests, corrected, strict=True)
+    )
+
+
+def _scores(space: SpaceResults) -> dict[tuple[str, str], Estimate]:
+    """Return the main scores of a label space by corruption and name."""
+    scores = {}
+    if space.clean_accuracy is not None:
+        scores["", CLEAN_ACCURACY] = space.clean_accuracy
+    for corruption, record in space.corruptions.items():
+        scores |= {
+            (corruption, name): estimate
+            for name, estimate in record.scores.items()
+            if SCORES[name].is_main and SCORES[name].has_mean
+        }
+    return scores
+
 
 CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
 """The files that are written into the output folder."""

@@ -22,8 +22,8 @@ from eyechart.core.storage.run_folder import Settings
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
-from eyechart.training.augment import generator
 from eyechart.training.distributed import World
+from eyechart.training.image_blocks import generator
 from eyechart.training.recipe import StyleRecipe
 from eyechart.training.state import TrainingState
 

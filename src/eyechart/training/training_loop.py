@@ -25,11 +25,10 @@ from eyechart.models.last_layer import find_last_layer
 from eyechart.models.model import identity_of, in_one_line, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.training.augment import mixing_weights
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import Held, LabeledImages
 from eyechart.training.distributed import World, joined
-from eyechart.training.image_blocks import Blocks
+from eyechart.training.image_blocks import Blocks, mixing_weights
 from eyechart.training.recipe import Recipe
 from eyechart.training.state import TrainingState, is_finished, state_path
 

@@ -23,9 +23,7 @@ from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 
 if TYPE_CHECKING:
     from eyechart.overlap.accuracy_table import AccuracyTable
-    from eyechart.overlap.balance import Balance
-    from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
-    from eyechart.overlap.error_intervals import StudyErrors
+    from eyechart.overlap.benchmarks import Balance, BenchmarkCoverage, DirectTest, StudyErrors
 
     Covered = tuple[str, str, BenchmarkCoverage]
     Direct = tuple[str, DirectTest, Mapping[str, tuple[float, float]]]
@@ -150,7 +148,7 @@ def _measured_balances(
 ) -> "tuple[dict[bool, dict[str, Balance]], StudyErrors | None, list[str]]":
     """Return the plain and relative errors by benchmark, their bootstrap samples, and notes."""
     from eyechart.overlap.accuracy_table import read_accuracies
-    from eyechart.overlap.error_intervals import resample_errors
+    from eyechart.overlap.benchmarks import resample_errors
 
     table = read_accuracies(accuracies)
     benchmarks = _benchmarks(table, suites)
@@ -176,7 +174,7 @@ def _balances(
     notes: list[str],
 ) -> "dict[str, Balance]":
     """Return the balance of each benchmark; add a note if there are no relative errors."""
-    from eyechart.overlap.balance import balance_of
+    from eyechart.overlap.benchmarks import balance_of
 
     balances = {}
     for name, members in benchmarks.items():
@@ -190,7 +188,7 @@ def _balances(
 
 
 def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") -> None:
-    from eyechart.overlap.error_intervals import spread_intervals
+    from eyechart.overlap.benchmarks import spread_intervals
     from eyechart.reports.terminal.overlap_tables import balance_table, percent_range
 
     head, rows = balance_table(errors)
@@ -304,8 +302,7 @@ def _measured_coverage(
 ) -> "tuple[list[Covered], list[Direct], list[str]]":
     """Return coverage by overlap, coverage by direct tests, and notes."""
     from eyechart.overlap.accuracy_table import count_classes, read_accuracies
-    from eyechart.overlap.benchmark_coverage import coverage_of
-    from eyechart.overlap.error_intervals import resample_errors
+    from eyechart.overlap.benchmarks import coverage_of, resample_errors
     from eyechart.overlap.matrix_file import find_matrix, is_accuracy_table
 
     matrix = find_matrix(source, settings.with_classes(count_classes(source)))
@@ -335,8 +332,7 @@ def _direct_tests(
 
     `drawn`: bootstrap errors; None if there are no individual predictions to sample from.
     """
-    from eyechart.overlap.benchmark_coverage import direct_test
-    from eyechart.overlap.error_intervals import direct_intervals
+    from eyechart.overlap.benchmarks import direct_intervals, direct_test
 
     if by not in table.benchmarks:
         return [], [f"No direct test of {by}: the table has no row all:{by}."]

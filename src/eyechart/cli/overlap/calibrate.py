@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.corruptions.suites.suite import Suite
     from eyechart.images.imageset import ImageSet
-    from eyechart.overlap.calibrate import Calibrated, RangeEnd
-    from eyechart.overlap.calibration_record import CalibrationRecord
-    from eyechart.overlap.robustness_probe import RobustnessProbe
+    from eyechart.overlap.calibrate import Calibrated, CalibrationRecord, RangeEnd
+    from eyechart.overlap.strengths import RobustnessProbe
 
 
 @examples(
@@ -104,9 +103,8 @@ def calibrate(
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, reject_unused
     from eyechart.models.label_map import find_map
-    from eyechart.overlap.calibrate import check_entries
-    from eyechart.overlap.calibration_record import CalibrationRecord, check_out, settings_of
-    from eyechart.overlap.robustness_probe import RobustnessProbe
+    from eyechart.overlap.calibrate import CalibrationRecord, check_entries, check_out, settings_of
+    from eyechart.overlap.strengths import RobustnessProbe
 
     settings.check()
     chosen = _chosen(suites, corruptions, out)
@@ -215,8 +213,7 @@ def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
 
 def _write(calibrated: Sequence["Calibrated"], chosen: "Suite", summary: str, out: Path) -> None:
     from eyechart.corruptions.suites.suite_file import write_suite
-    from eyechart.overlap.calibrate import calibrated_suite
-    from eyechart.overlap.calibration_record import record_path, write_table
+    from eyechart.overlap.calibrate import calibrated_suite, record_path, write_table
 
     source = f"{summary}. {chosen.source}"
     write_suite(calibrated_suite(calibrated, chosen.name, chosen.title, source), out)

@@ -190,8 +190,8 @@ def compare(
     settings: Annotated[MatrixSettings, Only("min_gain")],
 ) -> None:
     """Compare two overlap matrices and the corruptions selected from them."""
-    from eyechart.overlap.matrix_comparison import compare_matrices
     from eyechart.overlap.matrix_file import find_matrix
+    from eyechart.overlap.matrix_intervals import compare_matrices
 
     first, second = (matrix_among(find_matrix(path, settings), among or []) for path in (one, two))
     comparison = compare_matrices(first, second)

@@ -57,7 +57,7 @@ def run(
     settings.check()
     from eyechart.overlap.overlap_study import OverlapStudy
     from eyechart.overlap.study_execution import run_study
-    from eyechart.training.sources import TrainingSources
+    from eyechart.training.data import TrainingSources
 
     entries = entries_of(settings.suites, settings.corruptions)
     study = OverlapStudy(

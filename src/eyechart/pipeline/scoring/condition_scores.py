@@ -6,7 +6,7 @@ import numpy as np
 
 from eyechart.core.arrays import IntArray
 from eyechart.corruptions.suites.suite import Entry
-from eyechart.humans.human_conditions import human_conditions
+from eyechart.humans.placement import human_conditions
 from eyechart.images.labels.imagenet import NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ConditionResults

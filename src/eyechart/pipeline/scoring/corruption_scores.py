@@ -11,8 +11,8 @@ import numpy as np
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.humans.chance import corrected_curve
 from eyechart.humans.combined import References
+from eyechart.humans.human_fit import corrected_curve
 from eyechart.humans.reference import Reference
 from eyechart.images.labels.imagenet import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
@@ -20,14 +20,17 @@ from eyechart.results.curve_results import HumanComparison, ModelCurve, sample_c
 from eyechart.results.model_results import CorruptionResults, PropertyResults
 from eyechart.scores.break_point import find_break_point
 from eyechart.scores.human_relative import (
+    HUMANS_AHEAD,
+    INCONCLUSIVE,
+    MODEL_AHEAD,
     compared_areas,
     compared_replicates,
     hmri_bounds,
     ranges,
+    scenario,
     significant_ranges,
 )
 from eyechart.scores.registry import PROPERTIES, computed_scores
-from eyechart.scores.scenario import HUMANS_AHEAD, INCONCLUSIVE, MODEL_AHEAD, scenario
 from eyechart.scores.scoring import (
     NO_REFERENCE,
     Fit,
@@ -35,8 +38,8 @@ from eyechart.scores.scoring import (
     estimate_mean,
     human_curve,
 )
-from eyechart.stats.anchors import right_end
 from eyechart.stats.curve import Curve, fit_curve
+from eyechart.stats.curve_samples import right_end
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.stats.intervals import CONFIDENCE
 from eyechart.stats.p_values import holm

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.humans.category_mix import mix_note
 from eyechart.humans.combined import References
 from eyechart.humans.human_fit import category_mix
 from eyechart.humans.human_responses import HumanResponses
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import METRICS
+from eyechart.humans.reference_caveats import mix_note
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.human_references import find_references
 from eyechart.pipeline.scoring.corruption_scores import (

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from eyechart.overlap.accuracy_table import STANDARD
-from eyechart.overlap.balance import Balance
+from eyechart.overlap.benchmarks import Balance
 from eyechart.overlap.selection import ThresholdRange
 from eyechart.reports.figures.drawings import Drawing, Planned, planned
 from eyechart.reports.figures.paper_style import (

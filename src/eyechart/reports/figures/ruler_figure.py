@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from eyechart.reports.figures.paper_style import INK, MARKERS, PAGE, drawable, legend
 from eyechart.reports.series.palette import COLORS
-from eyechart.rulers.equal_change import SERIES, EqualRow
+from eyechart.rulers.measure_conditions import SERIES, EqualRow
 from eyechart.rulers.study_record import AgreementRecord, StudyRecord
 
 COLUMNS = 3

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from eyechart.overlap.balance import Balance
-from eyechart.overlap.benchmark_coverage import DirectTest
+from eyechart.overlap.benchmarks import Balance, DirectTest
 from eyechart.reports.latex.tex_tables import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.words import corruption_title
 

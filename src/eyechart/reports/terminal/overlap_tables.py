@@ -16,8 +16,7 @@ from eyechart.reports.number_text import MISSING, interval_text
 
 if TYPE_CHECKING:
     # These import torch, which most tables do not need.
-    from eyechart.overlap.balance import Balance
-    from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
+    from eyechart.overlap.benchmarks import Balance, BenchmarkCoverage, DirectTest
     from eyechart.scores.registry import Score
 
 Rows = list[tuple[str, ...]]

@@ -27,8 +27,7 @@ from eyechart.stats.p_values import SIGNIFICANT
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from eyechart.training.changes import ScoreChange
-    from eyechart.training.retrain import Retrained
+    from eyechart.training.retrain import Retrained, ScoreChange
 
 HEAD = ("corruption", "score", "before", "after", "after − before", "p, Holm", "95 % intervals")
 COLUMNS = ("before", "after", "space", "corruption", "trained_on", "score", "p_corrected")

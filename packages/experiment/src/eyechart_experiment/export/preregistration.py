@@ -14,8 +14,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import fields_of
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.version import __version__
-from eyechart.stats.curve_settings import BINS, N_BOOTSTRAP
-from eyechart.stats.estimator_registry import DEFAULT_ESTIMATOR
+from eyechart.stats.curve_settings import BINS, DEFAULT_ESTIMATOR, N_BOOTSTRAP
 from eyechart.stats.intervals import CONFIDENCE
 from eyechart_experiment.design.study_build import RECORD, BuildRecord, StudyOrigin, read_record
 from eyechart_experiment.quality.rules import rules_text

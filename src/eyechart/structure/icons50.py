@@ -19,9 +19,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.core.storage.run_folder import read_settings
 from eyechart.images.image_files import find_image_files, read_image
-from eyechart.structure.array_pickles import read_pickle
+from eyechart.structure.cifar100 import read_pickle
 from eyechart.structure.duplicates import Pixels
-from eyechart.structure.icons.icon_builder import RECORD, Icon, check_folder, write_icons
+from eyechart.structure.icon_builder import RECORD, Icon, check_folder, write_icons
 
 ORIGINAL_STYLES = (
     "apple", "microsoft", "google", "samsung", "facebook", "messenger", "twitter", "whatsapp",

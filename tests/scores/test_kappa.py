@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eyechart.stats.kappa import agreement, cohen_kappa
+from eyechart.scores.error_consistency import agreement, cohen_kappa
 
 CELLS = st.lists(st.integers(0, 50), min_size=4, max_size=4).filter(any)
 

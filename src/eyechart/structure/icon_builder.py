@@ -18,9 +18,16 @@ from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.core.storage.run_folder import Settings, check_same, write_settings
 from eyechart.models.model import in_one_line
 from eyechart.structure.duplicates import Pixels, near_duplicates
-from eyechart.structure.icons.emoji_svg import Emoji, License, Style, drawn, find_emoji, rasterize
-from eyechart.structure.icons.icon_classes import icon_classes
-from eyechart.structure.icons.npm_packages import NAMES, STYLES, fetch_packages, find_package
+from eyechart.structure.emoji_svg import (
+    Emoji,
+    License,
+    Style,
+    drawn,
+    find_emoji,
+    icon_classes,
+    rasterize,
+)
+from eyechart.structure.npm_packages import NAMES, STYLES, fetch_packages, find_package
 
 LIST, LICENSES, RECORD = "icons.csv", "LICENSES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")
