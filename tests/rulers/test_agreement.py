@@ -8,13 +8,13 @@ import pytest
 from eyechart.core.errors import UsageError
 from eyechart.rulers.agreement import (
     agreement,
+    draw_replicates,
     estimate_agreement,
     explained_variance,
     fit_monotone,
     jackknife_deviation,
     paired_differences,
     predict_left_out,
-    replicates,
     transfer_errors,
     weighted_means,
 )
@@ -134,8 +134,8 @@ def test_intervals_shrink_with_the_number_of_trials(accuracy):
     widths = []
     for trials in (40, 4000):
         humans = humans_of(accuracy, trials=trials)
-        drawn = replicates(humans, len(values), 60, seed=0)
-        estimate = estimate_agreement(values, humans, drawn).estimates["error"]
+        drawn = draw_replicates(humans, len(values), 60, seed=0)
+        estimate = estimate_agreement(values, humans, drawn)["error"].estimate
         low, high = estimate.interval95
         widths.append(high - low)
         assert low < high
@@ -147,15 +147,15 @@ def test_two_equal_rulers_do_not_differ_and_a_useless_one_does(accuracy):
     numbers = np.random.default_rng(6)
     good = np.clip(1 - accuracy + numbers.normal(0, 0.05, (12, 24)), 0, 1)
     useless = np.tile(numbers.random(24), (12, 1))
-    drawn = replicates(humans, 12, 60, seed=0)
+    drawn = draw_replicates(humans, 12, 60, seed=0)
     rulers = {
         name: estimate_agreement(values, humans, drawn)
         for name, values in (("good", good), ("same", good), ("useless", useless))
     }
     tests = {(one.first, one.second): one for one in paired_differences(rulers, ["error"])}
-    assert tests["good", "same"].corrected_p == 1
-    assert tests["good", "useless"].corrected_p < 0.05
-    assert tests["good", "useless"].paired.difference < 0
+    assert tests["good", "same"].p_value == 1
+    assert tests["good", "useless"].p_value < 0.05
+    assert tests["good", "useless"].difference < 0
 
 
 def test_the_jackknife_of_means_is_their_standard_error():
@@ -176,8 +176,8 @@ def test_on_the_human_axis_the_mean_loss_is_the_human_loss():
     loss = (values**3).mean(axis=0)
     human = fit_human_map(values, 1 - loss)
     assert human(values).mean(axis=0) == pytest.approx(loss, abs=0.01)
-    assert human.losses[0] == 0 and human.losses[-1] == 1
-    assert (np.diff(human.losses) > 0).all()
+    assert human.heights[0] == 0 and human.heights[-1] == 1
+    assert (np.diff(human.heights) > 0).all()
 
 
 def test_other_experiments_are_predicted_from_the_fitted_ones_alone(accuracy):

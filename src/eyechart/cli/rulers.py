@@ -16,8 +16,9 @@ from eyechart.rulers.study_settings import StudySettings
 from eyechart.visual_change.registry import RULERS, find_ruler
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from eyechart.core.progress import Progress
-    from eyechart.rulers.ruler_study import FinishedStudy
     from eyechart.rulers.study_record import StudyRecord
     from eyechart.visual_change.networks.network_rulers import NetworkRuler
     from eyechart.visual_change.ruler import Ruler
@@ -113,13 +114,13 @@ def study(settings: StudySettings) -> None:
     from eyechart.rulers.ruler_study import run_study
 
     with resumable(settings.out, "every measured value"), ProgressBars() as bars:
-        finished = run_study(settings, bars)
-    _show_study(finished.record)
+        record, rulers, example = run_study(settings, bars)
+    _show_study(record)
     with (
         resumable(settings.out, "everything but the images at equal Δv"),
         ProgressBars() as bars,
     ):
-        _draw_study(finished, settings, bars)
+        _draw_study(record, rulers, example, settings, bars)
 
 
 def _show_study(record: "StudyRecord") -> None:
@@ -133,7 +134,13 @@ def _show_study(record: "StudyRecord") -> None:
     print_notes(record.notes)
 
 
-def _draw_study(finished: "FinishedStudy", settings: StudySettings, progress: "Progress") -> None:
+def _draw_study(
+    record: "StudyRecord",
+    rulers: "list[Ruler]",
+    example: "Tensor",
+    settings: StudySettings,
+    progress: "Progress",
+) -> None:
     from eyechart.core.devices import find_device
     from eyechart.reports.figures.figure_files import write_figure
     from eyechart.reports.figures.ruler_figure import (
@@ -146,11 +153,10 @@ def _draw_study(finished: "FinishedStudy", settings: StudySettings, progress: "P
     from eyechart.rulers.ruler_study import RESULTS, TABLE
 
     scatter, equal = settings.out / "agreement.png", settings.out / "equal_change.png"
-    record = finished.record
     write_figure(partial(draw_scatter, record), scatter, scatter_caption(record))
-    advance = progress.begin("images at equal Δv", len(finished.rulers) * len(SERIES))
-    example = finished.example.to(find_device(settings.device))
-    rows = equal_rows(example, finished.rulers, EXAMPLE_CHANGE, advance)
+    advance = progress.begin("images at equal Δv", len(rulers) * len(SERIES))
+    image = example.to(find_device(settings.device))
+    rows = equal_rows(image, rulers, EXAMPLE_CHANGE, advance)
     caption = equal_caption(EXAMPLE_CHANGE)
     write_figure(partial(draw_equal, rows, EXAMPLE_CHANGE), equal, caption)
     print_written((settings.out / RESULTS, settings.out / TABLE, scatter, equal))

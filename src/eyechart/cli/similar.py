@@ -13,8 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, verb
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_settings import HumanSettings
-from eyechart.stats.curve_settings import N_BOOTSTRAP
-from eyechart.stats.estimator_registry import SPLINE
+from eyechart.stats.curve_settings import N_BOOTSTRAP, SPLINE
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference

@@ -3,7 +3,7 @@
 Uncertainty comes from resampled images and observers, and from leaving out whole experiments.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
@@ -15,31 +15,40 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.rulers.human_experiments import HumanConditions
+from eyechart.rulers.study_record import DifferenceRecord, StatisticName, StatisticRecord
 from eyechart.stats.bootstrap import draw_weights
-from eyechart.stats.estimate import Estimate, make_estimate
-from eyechart.stats.p_values import PairedDifference, holm, paired_difference
+from eyechart.stats.estimate import make_estimate
+from eyechart.stats.p_values import holm, paired_difference
 
 Experiments = NDArray[np.str_]
 """The experiment of each condition."""
 
+Replicate = tuple[FloatArray, FloatArray]
+"""One bootstrap replicate: how often each image counts, and the resampled human accuracy."""
+
+STATISTICS: tuple[StatisticName, ...] = ("explained", "explained_left_out", "error")
+"""The numbers of the table, by their names in `Agreement`."""
+
+FEW_EXPERIMENTS = (
+    "Intervals resample images and observers while the experiments stay the same: so few"
+    " experiments cannot show that a ruler generalizes to other corruptions."
+)
+
 
 @dataclass(frozen=True, eq=False)
-class MonotoneCurve:
-    """A non-increasing curve from a ruler's value to rescaled accuracy.
-
-    It is the isotonic least-squares fit, joined by straight lines and constant beyond its ends.
-    """
+class PiecewiseLinear:
+    """Points joined by straight lines, constant beyond the first and the last one."""
 
     values: FloatArray
-    accuracy: FloatArray
+    heights: FloatArray
 
     def __call__(self, values: FloatArray) -> FloatArray:
-        """Return the accuracy at these values of the ruler."""
-        return np.asarray(np.interp(values, self.values, self.accuracy))
+        """Return the heights at these values."""
+        return np.asarray(np.interp(values, self.values, self.heights))
 
 
-def fit_monotone(values: FloatArray, accuracy: FloatArray) -> MonotoneCurve:
-    """Return the non-increasing curve with the smallest squared error.
+def fit_monotone(values: FloatArray, accuracy: FloatArray) -> PiecewiseLinear:
+    """Return the non-increasing curve of rescaled accuracy with the smallest squared error.
 
     Conditions with the same value count as one point with their mean accuracy.
 
@@ -57,7 +66,7 @@ def fit_monotone(values: FloatArray, accuracy: FloatArray) -> MonotoneCurve:
         means = np.bincount(inverse, weights=means) / counts
         weights = counts.astype(np.float64)
     fitted = isotonic_regression(means, weights=weights, increasing=False).x
-    return MonotoneCurve(places, np.asarray(fitted))
+    return PiecewiseLinear(places, np.asarray(fitted))
 
 
 def explained_variance(predicted: FloatArray, accuracy: FloatArray) -> float:
@@ -119,7 +128,7 @@ def transfer_errors(
     }
 
 
-def _rms_error(curve: MonotoneCurve, values: FloatArray, accuracy: FloatArray) -> float:
+def _rms_error(curve: PiecewiseLinear, values: FloatArray, accuracy: FloatArray) -> float:
     return float(np.sqrt(np.mean((curve(values) - accuracy) ** 2)))
 
 
@@ -186,27 +195,6 @@ def check_values(values: FloatArray, accuracy: FloatArray, experiments: Sequence
         raise UsageError("values and accuracy must be finite numbers in every condition.")
 
 
-STATISTICS = ("explained", "explained_left_out", "error")
-"""The numbers of the table, by their names in `Agreement`."""
-
-FEW_EXPERIMENTS = (
-    "Intervals resample images and observers while the experiments stay the same: so few"
-    " experiments cannot show that a ruler generalizes to other corruptions."
-)
-
-
-@dataclass(frozen=True)
-class Replicate:
-    """One bootstrap replicate: how often each image counts, and the resampled human accuracy."""
-
-    image_weights: FloatArray
-    accuracy: FloatArray
-
-    def means(self, values: FloatArray) -> FloatArray:
-        """Return the mean of a ruler's values (images, conditions) over the resampled images."""
-        return weighted_means(values, self.image_weights)
-
-
 def weighted_means(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Return the mean over images of values (images, conditions); images without a value skip."""
     if weights is None:
@@ -218,26 +206,21 @@ def weighted_means(values: FloatArray, weights: FloatArray | None = None) -> Flo
         return np.asarray((weights @ np.where(known, values, 0.0)) / total)
 
 
-def replicates(
+def draw_replicates(
     humans: HumanConditions, n_images: int, n_bootstrap: int, seed: int
 ) -> list[Replicate]:
     """Return replicates in which images, and the observers of each experiment, are resampled."""
     # separate seeds, so that replicates of images do not depend on the experiments
-    drawn = [draw_weights(n_images, (seed, 1))]
+    image_weights = draw_weights(n_images, (seed, 1))
     groups = _observers_by_experiment(humans)
-    drawn += [draw_weights(len(group), (seed, 2, place)) for place, group in enumerate(groups)]
-    return list(islice(_replicates(humans, drawn, groups), n_bootstrap))
-
-
-def _replicates(
-    humans: HumanConditions, drawn: list[Iterator[FloatArray]], groups: list[NDArray[np.intp]]
-) -> Iterator[Replicate]:
-    while True:
-        images = next(drawn[0])
+    drawn = [draw_weights(len(group), (seed, 2, number)) for number, group in enumerate(groups)]
+    replicates = []
+    for weights in islice(image_weights, n_bootstrap):
         observers = np.zeros(humans.n_observers)
-        for group, weights in zip(groups, drawn[1:], strict=True):
-            observers[group] = next(weights)
-        yield Replicate(images, humans.rescaled(observers))
+        for group, group_weights in zip(groups, drawn, strict=True):
+            observers[group] = next(group_weights)
+        replicates.append((weights, humans.rescaled(observers)))
+    return replicates
 
 
 def _observers_by_experiment(humans: HumanConditions) -> list[NDArray[np.intp]]:
@@ -250,28 +233,13 @@ def _observers_by_experiment(humans: HumanConditions) -> list[NDArray[np.intp]]:
     return [np.array(group) for group in patterns.values()]
 
 
-@dataclass(frozen=True, eq=False)
-class AgreementEstimates:
-    """A ruler's agreement with humans, with intervals.
-
-    Attributes:
-        agreement: The agreement on the data.
-        estimates: Each statistic with its bootstrap replicates.
-        jackknife: The standard error of each statistic from leaving out whole experiments.
-    """
-
-    agreement: Agreement
-    estimates: Mapping[str, Estimate]
-    jackknife: Mapping[str, float]
-
-
 def estimate_agreement(
     values: FloatArray,
     humans: HumanConditions,
     drawn: Sequence[Replicate],
     advance: Advance = no_advance,
-) -> AgreementEstimates:
-    """Return a ruler's agreement with humans, with intervals.
+) -> dict[StatisticName, StatisticRecord]:
+    """Return the statistics of a ruler's agreement with humans, with intervals.
 
     Args:
         values: The ruler's value for each image in each condition, (images, conditions).
@@ -282,18 +250,21 @@ def estimate_agreement(
     experiments = humans.experiments
     observed = agreement(weighted_means(values), humans.rescaled(), experiments)
     rows = []
-    for replicate in drawn:
-        rows.append(agreement(replicate.means(values), replicate.accuracy, experiments).statistics)
+    for image_weights, accuracy in drawn:
+        means = weighted_means(values, image_weights)
+        rows.append(agreement(means, accuracy, experiments).statistics)
         advance(1, "")
     table = np.array(rows).reshape(-1, len(STATISTICS))
-    estimates = {
-        name: make_estimate(value, table[:, column])
+    jackknife = jackknife_errors(values, humans)
+    return {
+        name: StatisticRecord(
+            estimate=make_estimate(value, table[:, column]), jackknife=jackknife[name]
+        )
         for column, (name, value) in enumerate(zip(STATISTICS, observed.statistics, strict=True))
     }
-    return AgreementEstimates(observed, estimates, jackknife_errors(values, humans))
 
 
-def jackknife_errors(values: FloatArray, humans: HumanConditions) -> dict[str, float]:
+def jackknife_errors(values: FloatArray, humans: HumanConditions) -> dict[StatisticName, float]:
     """Return the jackknife standard error over experiments: √((k − 1)/k · Σ(θ_i − θ̄)²).
 
     NaN with fewer than three experiments, because agreement needs two of them.
@@ -303,8 +274,8 @@ def jackknife_errors(values: FloatArray, humans: HumanConditions) -> dict[str, f
         return dict.fromkeys(STATISTICS, float("nan"))
     rows = []
     for name in names:
-        rest, places = humans.take(other for other in names if other != name)
-        means = weighted_means(values)[places]
+        rest, indices = humans.select(other for other in names if other != name)
+        means = weighted_means(values)[indices]
         rows.append(agreement(means, rest.rescaled(), rest.experiments).statistics)
     return dict(zip(STATISTICS, jackknife_deviation(np.array(rows)).tolist(), strict=True))
 
@@ -321,31 +292,28 @@ def jackknife_deviation(left_out: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt((count - 1) / count * spread))
 
 
-@dataclass(frozen=True)
-class RulerDifference:
-    """The difference of one statistic between two rulers (first − second), Holm-corrected."""
-
-    first: str
-    second: str
-    statistic: str
-    paired: PairedDifference
-    corrected_p: float
-
-
 def paired_differences(
-    rulers: Mapping[str, AgreementEstimates], statistics: Sequence[str] = STATISTICS[1:]
-) -> list[RulerDifference]:
+    rulers: Mapping[str, Mapping[StatisticName, StatisticRecord]],
+    statistics: Sequence[StatisticName] = STATISTICS[1:],
+) -> list[DifferenceRecord]:
     """Return the paired differences between all rulers, corrected over all pairs by Holm."""
     differences = []
     for statistic in statistics:
         pairs = list(combinations(rulers, 2))
         tests = [
-            paired_difference(rulers[a].estimates[statistic], rulers[b].estimates[statistic])
-            for a, b in pairs
+            paired_difference(*(rulers[name][statistic].estimate for name in pair))
+            for pair in pairs
         ]
         corrected = holm([test.p_value for test in tests])
         differences += [
-            RulerDifference(*pair, statistic, test, float(p))
-            for pair, test, p in zip(pairs, tests, corrected, strict=True)
+            DifferenceRecord(
+                first=first,
+                second=second,
+                statistic=statistic,
+                difference=test.difference,
+                interval95=test.interval,
+                p_value=float(p_value),
+            )
+            for (first, second), test, p_value in zip(pairs, tests, corrected, strict=True)
         ]
     return differences

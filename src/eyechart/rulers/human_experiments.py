@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eyechart.core.arrays import FloatArray
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -154,17 +154,16 @@ class HumanConditions:
         clean = _share(self.clean_correct, self.clean_trials, weights)
         return (self.accuracy(weights) - CHANCE) / (clean - CHANCE)
 
-    def take(self, experiments: Iterable[str]) -> tuple["HumanConditions", FloatArray]:
-        """Return the conditions of these experiments, and their positions."""
-        wanted = set(experiments)
-        places = np.array([place for place, name in enumerate(self.experiments) if name in wanted])
+    def select(self, experiments: Iterable[str]) -> tuple["HumanConditions", IntArray]:
+        """Return the conditions of these experiments, and their indices."""
+        indices = np.flatnonzero(np.isin(self.experiments, list(experiments)))
         rows = (self.correct, self.trials, self.clean_correct, self.clean_trials)
         chosen = HumanConditions(
-            tuple(self.experiments[place] for place in places),
-            tuple(self.names[place] for place in places),
-            *(array[places] for array in rows),
+            tuple(self.experiments[index] for index in indices),
+            tuple(self.names[index] for index in indices),
+            *(array[indices] for array in rows),
         )
-        return chosen, places
+        return chosen, indices
 
 
 def find_experiment(name: str) -> HumanExperiment:

@@ -6,7 +6,6 @@ For example images also the reverse: the strength of a condition at which a rule
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,84 +19,53 @@ from eyechart.images.imageset import ImageSet
 from eyechart.rulers import conditions
 from eyechart.rulers.conditions import Clean, Condition, amplitudes, make_clean, to_shown
 from eyechart.rulers.human_experiments import EXPERIMENTS
-from eyechart.rulers.vif_fit import compare_terms, describe_terms
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.ruler import Ruler
 
 BATCH = 8
 """Number of images measured at once; a stopped study repeats at most this many."""
 
+EXAMPLE_CHANGE = 0.8
+"""Δv of the example images; in the human experiments, rulers differ most around it."""
+
+STEPS = 10
+"""Number of halvings of the range of strengths."""
+
+TOLERANCE = 0.02
+"""Difference from the target up to which it counts as reached."""
+
 CONDITIONS = tuple(
     (experiment.name, name) for experiment in EXPERIMENTS.values() for name in experiment.parameters
 )
 """All conditions; a condition's place here is part of the row numbers in part files."""
 
-Columns = Mapping[str, FloatArray]
+Measure = Callable[[Tensor, Sequence[Tensor]], list[dict[str, FloatArray]]]
+"""Measures batches of corrupted gray images, uint8 (B, H, W), against the clean ones.
+
+Returns the columns of a table for each batch, with a row per image.
+"""
+
+TERMS_TABLE = "vif-terms-v2"
+"""The table of the terms of VIF after registration, as `vif_fit.measure_terms` returns them."""
 
 
-class Meter(Protocol):
-    """Measures corrupted images against clean ones; its columns go into one table."""
-
-    @property
-    def table(self) -> str:
-        """The name of the table, which differs between versions of a ruler."""
-
-    def measure(self, clean: Tensor, corrupted: Sequence[Tensor]) -> list[Columns]:
-        """Return the columns, one row per image, for each batch of corrupted gray images.
-
-        Images are uint8 (B, H, W).
-        """
+def ruler_table(ruler: Ruler) -> str:
+    """Return the name of the table of a ruler's Δv, which differs between its versions."""
+    return f"{ruler.name}-v{ruler.version}"
 
 
-@dataclass(frozen=True)
-class RulerMeter:
-    """A ruler's Δv, in the column `value`."""
-
-    ruler: Ruler
-
-    @property
-    def table(self) -> str:
-        """The name and version of the ruler."""
-        return f"{self.ruler.name}-v{self.ruler.version}"
-
-    def measure(self, clean: Tensor, corrupted: Sequence[Tensor]) -> list[Columns]:
-        """Return Δv of each image."""
-        description = self.ruler.describe(_color(clean))
-        return [
-            {"value": self.ruler.compare(description, _color(gray)).cpu().numpy()}
-            for gray in corrupted
-        ]
-
-
-@dataclass(frozen=True)
-class TermsMeter:
-    """The terms of VIF after registration, in the columns `kept`, `total` and `angle`."""
-
-    @property
-    def table(self) -> str:
-        """The name and version of the terms."""
-        return "vif-terms-v2"
-
-    def measure(self, clean: Tensor, corrupted: Sequence[Tensor]) -> list[Columns]:
-        """Return the terms of each image."""
-        description = describe_terms(clean)
-        rows: list[Columns] = []
-        for gray in corrupted:
-            terms = compare_terms(description, gray)
-            rows.append(
-                {
-                    "kept": terms.kept.cpu().numpy(),
-                    "total": description.total.cpu().numpy(),
-                    "angle": terms.angle.cpu().numpy(),
-                }
-            )
-        return rows
+def measure_ruler(
+    ruler: Ruler, clean: Tensor, corrupted: Sequence[Tensor]
+) -> list[dict[str, FloatArray]]:
+    """Return a ruler's Δv of each image, in the column `value`."""
+    description = ruler.describe(_color(clean))
+    return [{"value": ruler.compare(description, _color(gray)).cpu().numpy()} for gray in corrupted]
 
 
 def measure_conditions(
     images: ImageSet,
     experiments: Sequence[str],
-    meters: Sequence[Meter],
+    measures: Mapping[str, Measure],
     folder: Path,
     device: torch.device,
     advance: Advance = no_advance,
@@ -109,33 +77,31 @@ def measure_conditions(
     Args:
         images: The images, all of the same size.
         experiments: The experiments whose conditions are regenerated.
-        meters: What to measure.
+        measures: What to measure, by the name of its table.
         folder: The folder of the part files, which must exist.
         device: Where images are corrupted and measured.
         advance: Called with the number of conditions measured in a batch of images.
     """
     places = [place for place, (name, _) in enumerate(CONDITIONS) if name in experiments]
-    done = {meter.table: set(Parts(folder, [meter.table]).done().tolist()) for meter in meters}
+    done = {table: set(Parts(folder, [table]).done().tolist()) for table in measures}
     mean_amplitude = _mean_amplitude(images, device)
     for start in range(0, len(images), BATCH):
         batch = list(range(start, min(start + BATCH, len(images))))
         # batches are written whole, so that the first image of a batch stands for all of it
         missing = {
-            meter.table: [
-                place for place in places if row_of(start, place) not in done[meter.table]
-            ]
-            for meter in meters
+            table: [place for place in places if row_of(start, place) not in done[table]]
+            for table in measures
         }
         levels = to_gray(images.batch(batch).to(device))
         clean = make_clean(levels, mean_amplitude)
-        # all meters see the same images
+        # everything is measured on the same images
         needed = sorted({place for some in missing.values() for place in some})
         shown = {place: to_shown(_condition(place, clean)) for place in needed}
-        for meter in meters:
-            new = missing[meter.table]
+        for table, measure in measures.items():
+            new = missing[table]
             if new:
-                columns = meter.measure(levels, [shown[place] for place in new])
-                Parts(folder).write(meter.table, _rows(batch, new, columns))
+                columns = measure(levels, [shown[place] for place in new])
+                Parts(folder).write(table, _rows(batch, new, columns))
             advance(len(places) * len(batch), "")
 
 
@@ -186,7 +152,9 @@ def _mean_amplitude(images: ImageSet, device: torch.device) -> Tensor:
     return total / len(images)
 
 
-def _rows(batch: Sequence[int], places: Sequence[int], columns: Sequence[Columns]) -> pa.Table:
+def _rows(
+    batch: Sequence[int], places: Sequence[int], columns: Sequence[Mapping[str, FloatArray]]
+) -> pa.Table:
     numbers = np.array([row_of(image, place) for place in places for image in batch])
     # measured condition by condition, but numbered image by image
     order = np.argsort(numbers, kind="stable")
@@ -199,16 +167,6 @@ def _rows(batch: Sequence[int], places: Sequence[int], columns: Sequence[Columns
         else:
             table[name] = pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), flat.shape[1])
     return pa.table(table)
-
-
-EXAMPLE_CHANGE = 0.8
-"""Δv of the example images; in the human experiments, rulers differ most around it."""
-
-STEPS = 10
-"""Number of halvings of the range of strengths."""
-
-TOLERANCE = 0.02
-"""Difference from the target up to which it counts as reached."""
 
 
 @dataclass(frozen=True)
@@ -231,48 +189,33 @@ SERIES = (
 """The experiments with a continuous strength, from weak to strong."""
 
 
-@dataclass(frozen=True, eq=False)
-class EqualRow:
-    """One ruler's images at the same Δv.
-
-    Attributes:
-        ruler: The ruler's name.
-        images: A gray image, uint8 (H, W), for each series; None if no strength reaches the Δv.
-        captions: The strength of each image.
-    """
-
-    ruler: str
-    images: tuple[Tensor | None, ...]
-    captions: tuple[str, ...]
+EqualImage = tuple[Tensor, str]
+"""A gray image, uint8 (H, W), and its strength as text."""
 
 
 def equal_rows(
     gray: Tensor, rulers: Sequence[Ruler], delta_v: float, advance: Advance = no_advance
-) -> list[EqualRow]:
-    """Return an image, uint8 (H, W), at the same Δv by each ruler in every series.
+) -> dict[str, list[EqualImage | None]]:
+    """Return images at the same Δv by each ruler, in every series.
 
-    Rulers run on the device of `gray`; `advance` is called for each image.
+    Rulers run on the device of `gray`, uint8 (H, W); `advance` is called for each image.
+
+    Returns:
+        For each ruler's name an image for each series; None if no strength reaches the Δv.
     """
-    rows = []
+    rows: dict[str, list[EqualImage | None]] = {}
     for ruler in rulers:
-        cells = []
+        row = rows.setdefault(ruler.name, [])
         for series in SERIES:
-            cells.append(at_equal_change(gray, ruler, series, delta_v))
+            row.append(at_equal_change(gray, ruler, series, delta_v))
             advance(1, "")
-        rows.append(
-            EqualRow(
-                ruler.name,
-                tuple(None if cell is None else cell[0] for cell in cells),
-                tuple("" if cell is None else cell[1] for cell in cells),
-            )
-        )
     return rows
 
 
 def at_equal_change(
     gray: Tensor, ruler: Ruler, series: Series, delta_v: float
-) -> tuple[Tensor, str] | None:
-    """Return an image, uint8 (H, W), at a Δv by a ruler, and its strength as text.
+) -> EqualImage | None:
+    """Return an image at a Δv by a ruler, and its strength as text.
 
     Return None if no strength reaches the Δv. The ruler's value must rise with the strength; it is
     found by bisection.

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +24,11 @@ from eyechart.images.imageset import ImageSet, load_listing
 from eyechart.rulers.agreement import (
     FEW_EXPERIMENTS,
     STATISTICS,
-    AgreementEstimates,
+    draw_replicates,
     estimate_agreement,
-    explained_variance,
+    experiment_errors,
     fit_monotone,
     paired_differences,
-    replicates,
     transfer_errors,
     weighted_means,
 )
@@ -40,26 +40,24 @@ from eyechart.rulers.human_experiments import (
     read_counts,
 )
 from eyechart.rulers.measure_conditions import (
-    Meter,
-    RulerMeter,
-    TermsMeter,
+    TERMS_TABLE,
+    Measure,
     measure_conditions,
+    measure_ruler,
     read_measured,
+    ruler_table,
 )
 from eyechart.rulers.study_record import (
     AgreementRecord,
     ConditionRecord,
-    DifferenceRecord,
     FitRecord,
-    ParameterRecord,
     SelectionRecord,
+    StatisticName,
     StatisticRecord,
     StudyRecord,
 )
 from eyechart.rulers.study_settings import StudySettings
-from eyechart.rulers.vif_fit import Terms, VifFit, candidates, fit_human_map, fit_vif, nested_fit
-from eyechart.stats.estimate import make_estimate
-from eyechart.stats.intervals import CONFIDENCE, percentile_interval
+from eyechart.rulers.vif_fit import Terms, fit_vif, measure_terms, nested_fit
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 from eyechart.visual_change.gray import to_gray
@@ -84,29 +82,16 @@ STIMULUS = "224"
 """Participants saw gray images of 224 px."""
 
 
-@dataclass(frozen=True, eq=False)
-class StudyData:
-    """What the statistics are computed from: values (images, conditions) by ruler."""
-
-    humans: HumanConditions
-    values: Mapping[str, FloatArray]
-    terms: Terms | None
-
-
-@dataclass(frozen=True, eq=False)
-class FinishedStudy:
-    """A study's record, its rulers, and an example image, uint8 (H, W), for figures."""
-
-    record: StudyRecord
-    rulers: list[Ruler]
-    example: Tensor
-
-
-def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> FinishedStudy:
+def run_study(
+    settings: StudySettings, progress: Progress = NO_PROGRESS
+) -> tuple[StudyRecord, list[Ruler], Tensor]:
     """Measure the rulers, compare them with humans, and write study.json and study.csv.
 
     Measured values are kept in the output folder, so that a stopped study resumes and further
     rulers can be added.
+
+    Returns:
+        The record, and for figures the rulers and an example image, uint8 (H, W).
 
     Raises:
         UsageError: If a setting, the human data or an image is not valid.
@@ -123,19 +108,19 @@ def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> Fini
         folders=[MEASURED],
         files=[RESULTS, TABLE, CALIBRATION],
     )
-    meters: list[Meter] = [RulerMeter(ruler) for ruler in rulers]
-    meters += [TermsMeter()] if settings.fit else []
-    advance = progress.begin("measure", len(meters) * len(humans) * len(images))
+    measures: dict[str, Measure] = {
+        ruler_table(ruler): partial(measure_ruler, ruler) for ruler in rulers
+    }
+    if settings.fit:
+        measures[TERMS_TABLE] = measure_terms
+    advance = progress.begin("measure", len(measures) * len(humans) * len(images))
     folder = settings.out / MEASURED
-    measure_conditions(images, experiments, meters, folder, find_device(settings.device), advance)
+    measure_conditions(images, experiments, measures, folder, find_device(settings.device), advance)
     conditions = list(zip(humans.experiments, humans.names, strict=True))
-
-    def measured(meter: Meter) -> dict[str, FloatArray]:
-        return read_measured(folder, meter.table, len(images), conditions)
-
-    values = {ruler.name: measured(RulerMeter(ruler))["value"] for ruler in rulers}
-    terms = Terms.of(measured(TermsMeter())) if settings.fit else None
-    record = analyze(StudyData(humans, values, terms), settings, progress)
+    columns = {name: read_measured(folder, name, len(images), conditions) for name in measures}
+    values = {ruler.name: columns[ruler_table(ruler)]["value"] for ruler in rulers}
+    terms = Terms.of(columns[TERMS_TABLE]) if settings.fit else None
+    record = analyze(humans, values, terms, settings, progress)
     record = record.model_copy(
         update={
             "images": images.source.rstrip("/").rpartition("/")[2],
@@ -144,28 +129,40 @@ def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> Fini
         }
     )
     write_study(record, settings.out)
-    return FinishedStudy(record, rulers, to_gray(images.batch([0]))[0])
+    return record, rulers, to_gray(images.batch([0]))[0]
 
 
 def analyze(
-    data: StudyData, settings: StudySettings, progress: Progress = NO_PROGRESS
+    humans: HumanConditions,
+    measured: Mapping[str, FloatArray],
+    terms: Terms | None,
+    settings: StudySettings,
+    progress: Progress = NO_PROGRESS,
 ) -> StudyRecord:
-    """Return the study's statistics, without the identity of its files."""
-    humans, values = data.humans, dict(data.values)
+    """Return the study's statistics, without the identity of its files.
+
+    Args:
+        humans: The human accuracy in each condition.
+        measured: The values (images, conditions) of each ruler.
+        terms: The terms of VIF, to which parameters are fitted; None without a fit.
+        settings: The settings of the study.
+        progress: Shows how far the fit and the bootstrap are.
+    """
+    values = dict(measured)
     n_images = len(next(iter(values.values())))
-    drawn = replicates(humans, n_images, settings.n_bootstrap, settings.seed)
+    drawn = draw_replicates(humans, n_images, settings.n_bootstrap, settings.seed)
     fit = None
-    if data.terms is not None:
+    if terms is not None:
         few = drawn[:FIT_REPLICATES]
-        fit = fit_vif(data.terms, humans, few, progress.begin("fit", len(few)))
-        values[FITTED] = data.terms.values(fit.parameters)
+        parameters, fit = fit_vif(terms, humans, few, progress.begin("fit", len(few)))
+        values[FITTED] = terms.values(parameters)
     advance = progress.begin("resample", len(values) * len(drawn))
-    estimates = {
+    statistics = {
         name: estimate_agreement(one, humans, drawn, advance) for name, one in values.items()
     }
-    ordered = sorted(estimates, key=lambda name: estimates[name].agreement.error)
+    ordered = sorted(statistics, key=lambda name: statistics[name]["error"].estimate.value)
     # the fit was chosen on these data, so that a test against it would be too favorable
-    tested = {name: estimates[name] for name in ordered if name != FITTED}
+    tested = {name: statistics[name] for name in ordered if name != FITTED}
     return StudyRecord(
         made=datetime.now(UTC).date().isoformat(),
         versions=versions(),
@@ -178,21 +175,11 @@ def analyze(
         n_bootstrap=settings.n_bootstrap,
         seed=settings.seed,
         conditions=_conditions(humans),
-        rulers=tuple(_ruler(name, values[name], humans, estimates[name]) for name in ordered),
-        differences=tuple(
-            DifferenceRecord(
-                first=one.first,
-                second=one.second,
-                statistic=one.statistic,
-                difference=one.paired.difference,
-                interval95=one.paired.interval,
-                p_value=one.corrected_p,
-            )
-            for one in paired_differences(tested)
-        ),
-        selection=_selection(data.values, humans),
-        fit=None if fit is None or data.terms is None else _fit(fit, data.terms, humans),
-        notes=_notes(humans, list(data.values)),
+        rulers=tuple(_ruler(name, values[name], humans, statistics[name]) for name in ordered),
+        differences=tuple(paired_differences(tested)),
+        selection=_selection(measured, humans),
+        fit=fit,
+        notes=_notes(humans, list(measured)),
     )
 
 
@@ -271,16 +258,14 @@ def _conditions(humans: HumanConditions) -> tuple[ConditionRecord, ...]:
 
 
 def _ruler(
-    name: str, values: FloatArray, humans: HumanConditions, estimates: AgreementEstimates
+    name: str,
+    values: FloatArray,
+    humans: HumanConditions,
+    statistics: Mapping[StatisticName, StatisticRecord],
 ) -> AgreementRecord:
     means, accuracy = weighted_means(values), humans.rescaled()
+    experiments = np.array(humans.experiments)
     curve = fit_monotone(means, accuracy)
-    statistics = {
-        statistic: StatisticRecord(
-            estimate=estimates.estimates[statistic], jackknife=estimates.jackknife[statistic]
-        )
-        for statistic in STATISTICS
-    }
     return AgreementRecord(
         ruler=name,
         version=find_ruler(name).version if name in RULERS else 1,
@@ -288,10 +273,10 @@ def _ruler(
         explained=statistics["explained"],
         explained_left_out=statistics["explained_left_out"],
         error=statistics["error"],
-        errors=estimates.agreement.errors,
-        transfer_errors=transfer_errors(means, accuracy, np.array(humans.experiments), MAIN),
+        errors=experiment_errors(means, accuracy, experiments),
+        transfer_errors=transfer_errors(means, accuracy, experiments, MAIN),
         values=tuple(means.tolist()),
-        curve=tuple(zip(curve.values.tolist(), curve.accuracy.tolist(), strict=True)),
+        curve=tuple(zip(curve.values.tolist(), curve.heights.tolist(), strict=True)),
     )
 
 
@@ -304,34 +289,6 @@ def _selection(values: Mapping[str, FloatArray], humans: HumanConditions) -> Sel
         errors=nested.errors,
         chosen={experiment: names[place] for experiment, place in nested.chosen.items()},
         error=nested.error,
-    )
-
-
-def _fit(fit: VifFit, terms: Terms, humans: HumanConditions) -> FitRecord:
-    tried = candidates()
-    parameters = tuple(
-        ParameterRecord(
-            name=name,
-            value=getattr(fit.parameters, name),
-            interval95=percentile_interval(fit.parameter_replicates[:, column], CONFIDENCE),
-            chosen={
-                experiment: getattr(tried[place], name)
-                for experiment, place in fit.nested.chosen.items()
-            },
-        )
-        for column, name in enumerate(("noise_variance", "exponent", "penalty"))
-    )
-    values, accuracy = terms.values(fit.parameters), humans.rescaled()
-    human = fit_human_map(values, accuracy)
-    deviation = np.nanmean(human(values), axis=0) - (1 - accuracy)
-    return FitRecord(
-        parameters=parameters,
-        nested_explained=explained_variance(fit.predicted, accuracy),
-        nested_error=make_estimate(fit.nested.error, fit.nested_replicates),
-        nested_errors=fit.nested.errors,
-        knots=human.knots,
-        half_width95=float(np.quantile(np.abs(fit.nested.residuals), CONFIDENCE)),
-        mean_deviation=float(deviation.mean()),
     )
 
 

@@ -9,6 +9,10 @@ SCHEMA_VERSION: Literal[1] = 1
 """Version of the file format; increases when the meaning of a field changes."""
 
 
+StatisticName = Literal["explained", "explained_left_out", "error"]
+"""The numbers of the table, by their names in `agreement.Agreement`."""
+
+
 class ConditionRecord(Record):
     """One condition of a human experiment."""
 
@@ -65,7 +69,7 @@ class DifferenceRecord(Record):
     """The first ruler."""
     second: str
     """The second ruler."""
-    statistic: Literal["explained_left_out", "error"]
+    statistic: StatisticName
     """The statistic that is compared."""
     difference: float
     """First minus second."""

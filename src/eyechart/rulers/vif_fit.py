@@ -18,15 +18,20 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.progress import Advance, no_advance
 from eyechart.rulers.agreement import (
     Experiments,
+    PiecewiseLinear,
     Replicate,
     experiment_errors,
+    explained_variance,
     fit_monotone,
     weighted_means,
 )
 from eyechart.rulers.human_experiments import HumanConditions
+from eyechart.rulers.study_record import FitRecord, ParameterRecord
+from eyechart.stats.estimate import make_estimate
+from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.visual_change.vif.fidelity import clean_terms, describe_clean, kept_terms
 from eyechart.visual_change.vif.pyramid import subbands, window_side
-from eyechart.visual_change.vif.statistics import VCR, CleanStatistics
+from eyechart.visual_change.vif.statistics import VCR
 
 NOISE_VARIANCES = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 """Candidates for σ_n², from the published value upwards, in squared gray levels."""
@@ -43,63 +48,72 @@ Without noise, the correlation of an image that was turned is 1. In images of wh
 turns lead by less than this by chance.
 """
 
+EXPONENTS = (-1.5, -1.0, -0.5, 0.0)
+"""Candidates for the exponent of the scale weights."""
 
-@dataclass(frozen=True, eq=False)
-class CleanTerms:
-    """Clean gray images, their statistics, and their information (B, variances, scales)."""
+PENALTIES = (0.0, 0.3, 0.6, 0.9, 1.2)
+"""Candidates for the penalty of a rotation by 180°."""
 
-    gray: Tensor
-    statistics: CleanStatistics
-    total: Tensor
+ROUNDING = 1e-9
+"""Candidates whose errors differ by less are tied; the first one, with the least penalty, wins."""
+
+KNOTS = np.linspace(0, 1, 21)
+"""Values of the ruler between which the map is a straight line."""
+
+MIN_SLOPE = 0.01
+"""Minimum slope of the map, so that it can be inverted."""
+
+EXACT = 1e3
+"""Weight of the condition that a value of 1 is a loss of 1."""
 
 
-@dataclass(frozen=True, eq=False)
-class KeptTerms:
-    """Information that corrupted images keep (B, variances, scales), and their turn in degrees."""
+def measure_terms(clean: Tensor, corrupted: Sequence[Tensor]) -> list[dict[str, FloatArray]]:
+    """Return the terms of VIF for batches of corrupted gray images, after undoing quarter turns.
 
-    kept: Tensor
-    angle: Tensor
+    Args:
+        clean: Clean gray images, uint8 (B, H, W).
+        corrupted: The same images in several conditions.
 
-
-def describe_terms(gray: Tensor) -> CleanTerms:
-    """Return the terms of clean gray images, uint8 (B, H, W)."""
-    statistics = describe_clean(gray, VCR)
+    Returns:
+        For each condition the information that its images `kept` out of the `total`, each
+        (B, variances × scales), and the `angle` by which they were turned, in degrees.
+    """
+    statistics = describe_clean(clean, VCR)
+    scales = statistics.scales
     total = [
         [
             definition.pooled(clean_terms(scale, definition).sum(dim=(-2, -1)), scale.blocks, level)
-            for level, scale in enumerate(statistics.scales)
+            for level, scale in enumerate(scales)
         ]
         for definition in DEFINITIONS
     ]
-    return CleanTerms(gray, statistics, _stacked(total))
-
-
-def compare_terms(clean: CleanTerms, corrupted: Tensor) -> KeptTerms:
-    """Return the terms of corrupted gray images, uint8 (B, H, W), after undoing quarter turns."""
-    turns = quarter_turns(clean.gray, corrupted)
-    upright = torch.stack(
-        [
-            torch.rot90(image, -turn, dims=(0, 1))
-            for image, turn in zip(corrupted, turns.tolist(), strict=True)
-        ]
-    )
-    scales = clean.statistics.scales
-    bands = subbands(upright, len(scales), clean.statistics.dtype)
-    kept = []
-    for definition in DEFINITIONS:
-        sums = [
-            kept_terms(scale, bands[level], window_side(level, len(scales)), definition)
-            for level, scale in enumerate(scales)
-        ]
-        kept.append(
+    columns = []
+    for gray in corrupted:
+        turns = quarter_turns(clean, gray)
+        upright = torch.stack(
             [
-                definition.pooled(terms.sum(dim=(-2, -1)), scale.blocks, level)
-                for level, (terms, scale) in enumerate(zip(sums, scales, strict=True))
+                torch.rot90(image, -turn, dims=(0, 1))
+                for image, turn in zip(gray, turns.tolist(), strict=True)
             ]
         )
-    # 270° is a turn by 90° in the other direction
-    angle = 90.0 * torch.minimum(turns, 4 - turns)
-    return KeptTerms(_stacked(kept), angle)
+        bands = subbands(upright, len(scales), statistics.dtype)
+        kept = []
+        for definition in DEFINITIONS:
+            sums = [
+                kept_terms(scale, bands[level], window_side(level, len(scales)), definition)
+                for level, scale in enumerate(scales)
+            ]
+            kept.append(
+                [
+                    definition.pooled(terms.sum(dim=(-2, -1)), scale.blocks, level)
+                    for level, (terms, scale) in enumerate(zip(sums, scales, strict=True))
+                ]
+            )
+        # 270° is a turn by 90° in the other direction
+        angle = 90.0 * torch.minimum(turns, 4 - turns)
+        tensors = {"kept": _stacked(kept), "total": _stacked(total), "angle": angle}
+        columns.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()})
+    return columns
 
 
 def quarter_turns(clean: Tensor, corrupted: Tensor) -> Tensor:
@@ -138,16 +152,6 @@ def _correlation(one: Tensor, two: Tensor) -> Tensor:
     return (one * two).sum(dim=(1, 2)) / norm.clamp_min(1e-12)
 
 
-EXPONENTS = (-1.5, -1.0, -0.5, 0.0)
-"""Candidates for the exponent of the scale weights."""
-
-PENALTIES = (0.0, 0.3, 0.6, 0.9, 1.2)
-"""Candidates for the penalty of a rotation by 180°."""
-
-ROUNDING = 1e-9
-"""Candidates whose errors differ by less are tied; the first one, with the least penalty, wins."""
-
-
 @dataclass(frozen=True, order=True)
 class VifParameters:
     """The parameters of a registered VIF.
@@ -177,7 +181,7 @@ def candidates() -> tuple[VifParameters, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The terms of VIF in every condition, as `TermsMeter` measures them.
+    """The terms of VIF in every condition, as `measure_terms` returns them.
 
     Attributes:
         kept: (images, conditions, variances, scales).
@@ -287,34 +291,15 @@ def predict_conditions(
     return predicted
 
 
-@dataclass(frozen=True, eq=False)
-class VifFit:
-    """Fitted parameters with bootstrap replicates, and the nested error.
-
-    Attributes:
-        parameters: The parameters that are best on all experiments.
-        parameter_replicates: The best parameters in each replicate, (replicates, 3).
-        nested: The nested errors.
-        nested_replicates: The mean nested error in each replicate.
-        predicted: The accuracy in each condition, predicted without any choice having seen it.
-    """
-
-    parameters: VifParameters
-    parameter_replicates: FloatArray
-    nested: NestedFit
-    nested_replicates: FloatArray
-    predicted: FloatArray
-
-
 def fit_vif(
     terms: Terms,
     humans: HumanConditions,
     drawn: Sequence[Replicate],
     advance: Advance = no_advance,
-) -> VifFit:
-    """Return the parameters that agree best with humans, with their uncertainty.
+) -> tuple[VifParameters, FitRecord]:
+    """Return the parameters that agree best with humans, and a record with their uncertainty.
 
-    `drawn`: bootstrap replicates of images and observers, see `study_intervals.replicates`.
+    `drawn`: bootstrap replicates of images and observers, see `agreement.draw_replicates`.
     """
     tried = candidates()
     values = np.stack([terms.values(parameters) for parameters in tried])
@@ -323,55 +308,50 @@ def fit_vif(
     accuracy = humans.rescaled()
     best = tried[best_candidate(means, accuracy, experiments)]
     rows, nested_errors = [], []
-    for replicate in drawn:
-        again = np.stack([replicate.means(one) for one in values])
-        chosen = tried[best_candidate(again, replicate.accuracy, experiments)]
+    for image_weights, drawn_accuracy in drawn:
+        drawn_means = np.stack([weighted_means(one, image_weights) for one in values])
+        chosen = tried[best_candidate(drawn_means, drawn_accuracy, experiments)]
         rows.append((chosen.noise_variance, chosen.exponent, chosen.penalty))
-        nested_errors.append(nested_fit(again, replicate.accuracy, experiments).error)
+        nested_errors.append(nested_fit(drawn_means, drawn_accuracy, experiments).error)
         advance(1, "")
-    return VifFit(
-        best,
-        np.array(rows).reshape(-1, 3),
-        nested_fit(means, accuracy, experiments),
-        np.array(nested_errors),
-        predict_conditions(means, accuracy, experiments),
+    chosen_values = np.array(rows).reshape(-1, 3)
+    nested = nested_fit(means, accuracy, experiments)
+    parameters = tuple(
+        ParameterRecord(
+            name=name,
+            value=getattr(best, name),
+            interval95=percentile_interval(chosen_values[:, column], CONFIDENCE),
+            chosen={
+                experiment: getattr(tried[number], name)
+                for experiment, number in nested.chosen.items()
+            },
+        )
+        for column, name in enumerate(("noise_variance", "exponent", "penalty"))
     )
+    human_map = fit_human_map(terms.values(best), accuracy)
+    deviation = np.nanmean(human_map(terms.values(best)), axis=0) - (1 - accuracy)
+    predicted = predict_conditions(means, accuracy, experiments)
+    knots = zip(human_map.values.tolist(), human_map.heights.tolist(), strict=True)
+    record = FitRecord(
+        parameters=parameters,
+        nested_explained=explained_variance(predicted, accuracy),
+        nested_error=make_estimate(nested.error, np.array(nested_errors)),
+        nested_errors=nested.errors,
+        knots=tuple((round(value, 6), round(loss, 6)) for value, loss in knots),
+        half_width95=float(np.quantile(np.abs(nested.residuals), CONFIDENCE)),
+        mean_deviation=float(deviation.mean()),
+    )
+    return best, record
 
 
 def _first_smallest(errors: FloatArray) -> int:
     return int(np.flatnonzero(errors <= errors.min() + ROUNDING)[0])
 
 
-KNOTS = np.linspace(0, 1, 21)
-"""Values of the ruler between which the map is a straight line."""
-
-MIN_SLOPE = 0.01
-"""Minimum slope of the map, so that it can be inverted."""
-
-EXACT = 1e3
-"""Weight of the condition that a value of 1 is a loss of 1."""
-
-
-@dataclass(frozen=True, eq=False)
-class HumanMap:
-    """A strictly increasing map with value 0 at 0 and 1 at 1, straight between its knots."""
-
-    values: FloatArray
-    losses: FloatArray
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        """Return the expected loss of human accuracy at these values of the ruler."""
-        return np.asarray(np.interp(values, self.values, self.losses))
-
-    @property
-    def knots(self) -> tuple[tuple[float, float], ...]:
-        """The knots as pairs of value and loss."""
-        pairs = zip(self.values.tolist(), self.losses.tolist(), strict=True)
-        return tuple((round(value, 6), round(loss, 6)) for value, loss in pairs)
-
-
-def fit_human_map(values: FloatArray, accuracy: FloatArray) -> HumanMap:
+def fit_human_map(values: FloatArray, accuracy: FloatArray) -> PiecewiseLinear:
     """Return the map whose mean over images is closest to the human loss in each condition.
+
+    It increases strictly from 0 at 0 to 1 at 1, and gives the expected loss of human accuracy.
 
     The mean of the mapped values is linear in the map's increments between knots, so the best map
     is a least-squares problem with increments that must not be negative. Mapping the mean value of
@@ -398,4 +378,4 @@ def fit_human_map(values: FloatArray, accuracy: FloatArray) -> HumanMap:
     increments = nnls(rows, targets)[0] + least
     losses = np.append(0.0, np.cumsum(increments))
     # the large weight makes the last loss almost 1; the division makes it exactly 1
-    return HumanMap(KNOTS, losses / losses[-1])
+    return PiecewiseLinear(KNOTS, losses / losses[-1])

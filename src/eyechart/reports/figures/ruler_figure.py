@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from eyechart.reports.figures.paper_style import INK, MARKERS, PAGE, drawable, legend
 from eyechart.reports.series.palette import COLORS
-from eyechart.rulers.measure_conditions import SERIES, EqualRow
+from eyechart.rulers.measure_conditions import SERIES, EqualImage
 from eyechart.rulers.study_record import AgreementRecord, StudyRecord
 
 COLUMNS = 3
@@ -80,26 +80,27 @@ def equal_caption(delta_v: float) -> str:
     return f"The same image at a visual change of {delta_v:g} by each ruler, in five corruptions."
 
 
-def draw_equal(rows: Sequence[EqualRow], delta_v: float) -> Figure:
+def draw_equal(rows: Mapping[str, Sequence[EqualImage | None]], delta_v: float) -> Figure:
     """Return images in a grid: one row per ruler, one column per corruption, all at one Δv."""
     titles = [series.title for series in SERIES]
     side = PAGE / (len(titles) + 0.3)
     figure = Figure(figsize=(PAGE, (side + 0.16) * len(rows) + 0.3))
     grid = figure.subplots(len(rows), len(titles), squeeze=False)
-    for line, row in zip(grid, rows, strict=True):
-        for axes, image, caption in zip(line, row.images, row.captions, strict=True):
+    for line, (ruler, cells) in zip(grid, rows.items(), strict=True):
+        for axes, cell in zip(line, cells, strict=True):
             axes.set_xticks([])
             axes.set_yticks([])
             axes.grid(visible=False)
             axes.spines[:].set_visible(False)
-            if image is None:
+            if cell is None:
                 axes.set_facecolor("#f2f2f2")
                 axes.set_aspect("equal")
                 axes.text(0.5, 0.5, "no strength has\nthis Δv", ha="center", va="center")
             else:
+                image, caption = cell
                 axes.imshow(image.numpy(), cmap="gray", vmin=0, vmax=255)
-            axes.set_xlabel(caption)
-        line[0].set_ylabel(drawable(row.ruler))
+                axes.set_xlabel(caption)
+        line[0].set_ylabel(drawable(ruler))
     for axes, title in zip(grid[0], titles, strict=True):
         axes.set_title(title)
     figure.suptitle(f"The same image at Δv = {delta_v:g} by each ruler", x=0.02, ha="left")
