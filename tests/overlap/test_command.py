@@ -73,7 +73,7 @@ def write_study(folder, seeds=1, images=300):
 def test_a_matrix_is_printed_written_and_drawn(run, table):
     told = run("overlap", "matrix", table, "--out", "overlap.csv", "--figure", "overlap.png")
     assert told.status == 0, told.err
-    matrix = read_matrix(table.parent / "overlap.csv").matrix
+    matrix = read_matrix(table.parent / "overlap.csv")[0]
     assert matrix["gaussian_noise", "shot_noise"] == pytest.approx(0.75)
     (line,) = (
         text for text in told.out.splitlines() if text.split()[:2] == ["shot_noise", "0.400"]
@@ -166,8 +166,8 @@ def test_a_selection_becomes_a_suite_that_runs(run, table):
     suite = load_suite("my-benchmark.yaml")
     assert [entry.name for entry in suite] == ["gaussian_noise", "defocus_blur"]
     assert suite.name == "my-benchmark"
-    stored = read_matrix(table.parent / "marked.csv")
-    assert stored.selected == ("gaussian_noise", "defocus_blur")
+    _, selected = read_matrix(table.parent / "marked.csv")
+    assert selected == ("gaussian_noise", "defocus_blur")
     assert (table.parent / "selected.png").is_file()
     # what is selected can be selected from again, as a matrix
     again = run("overlap", "select", "marked.csv", "--threshold", "0.1")

@@ -140,12 +140,12 @@ def test_low_clean_accuracy_is_noted():
 def test_a_matrix_is_read_as_it_was_written(tmp_path):
     matrix = small_table().matrix()
     write_matrix(matrix, tmp_path / "overlap.csv", ("shot_noise", "defocus_blur"))
-    stored = read_matrix(tmp_path / "overlap.csv")
-    assert stored.matrix.names == matrix.names
-    assert np.array_equal(stored.matrix.scores, matrix.scores, equal_nan=True)
-    assert stored.selected == ("shot_noise", "defocus_blur")
+    stored, selected = read_matrix(tmp_path / "overlap.csv")
+    assert stored.names == matrix.names
+    assert np.array_equal(stored.scores, matrix.scores, equal_nan=True)
+    assert selected == ("shot_noise", "defocus_blur")
     write_matrix(matrix, tmp_path / "overlap.csv")
-    assert read_matrix(tmp_path / "overlap.csv").selected == ()
+    assert read_matrix(tmp_path / "overlap.csv")[1] == ()
     first = (tmp_path / "overlap.csv").read_text().splitlines()[-1]
     assert first == "noc/hue,,,,"
 

@@ -26,15 +26,6 @@ from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 
 @dataclass(frozen=True)
-class MeanSpread:
-    """Mean, population standard deviation and range of a set of numbers."""
-
-    mean: float
-    deviation: float
-    range: float
-
-
-@dataclass(frozen=True)
 class Balance:
     """Corruption errors on a benchmark, for models each trained on one of its corruptions.
 
@@ -43,7 +34,6 @@ class Balance:
         errors: Corruption errors of each model, including the standard model, as ratios to the
             baseline.
         means: mCE of each model.
-        spread: Spread of the mCE of the single-corruption models; smaller is more balanced.
         relative: Whether the clean error was subtracted (relative CE).
         baseline: Baseline by whose errors the models' errors are divided.
         note: Description of the baseline.
@@ -53,7 +43,6 @@ class Balance:
     benchmark: tuple[str, ...]
     errors: Mapping[str, Mapping[str, float]]
     means: Mapping[str, float]
-    spread: MeanSpread
     relative: bool
     baseline: Baseline
     note: str
@@ -64,12 +53,26 @@ class Balance:
         """Title of the means, such as "relative mCE (baseline standard)"."""
         return f"{'relative mCE' if self.relative else 'mCE'} (baseline {self.baseline.name})"
 
+    @property
+    def mean(self) -> float:
+        """Mean mCE of the single-corruption models."""
+        return float(self._single_means.mean())
 
-def spread_of(means: Sequence[float]) -> MeanSpread:
-    """Return the mean, population standard deviation (as in the paper) and range of numbers."""
-    # Only the population standard deviation (ddof 0) reproduces the paper's 12.1 and 3.7.
-    numbers = np.asarray(means, dtype=np.float64)
-    return MeanSpread(float(numbers.mean()), float(numbers.std()), float(np.ptp(numbers)))
+    @property
+    def deviation(self) -> float:
+        """Population standard deviation of their mCE; the smaller, the more balanced."""
+        # Only the population standard deviation (ddof 0) reproduces the paper's 12.1 and 3.7.
+        return float(self._single_means.std())
+
+    @property
+    def range(self) -> float:
+        """Difference of their largest and smallest mCE."""
+        return float(np.ptp(self._single_means))
+
+    @property
+    def _single_means(self) -> FloatArray:
+        # The standard model is not a single-corruption model.
+        return np.array([self.means[name] for name in self.benchmark])
 
 
 def balance_of(
@@ -94,10 +97,8 @@ def balance_of(
         model: errors_of(table, model, names, relative, base).values for model in (STANDARD, *names)
     }
     means = {model: float(np.mean(list(ratios.values()))) for model, ratios in errors.items()}
-    # The standard model is not a single-corruption model and is left out of the spread.
-    spread = spread_of([means[name] for name in names])
     clean = {model: clean_error(table, model) for model in errors}
-    return Balance(names, errors, means, spread, relative, base, baseline_note(base), clean)
+    return Balance(names, errors, means, relative, base, baseline_note(base), clean)
 
 
 def check_benchmark(table: AccuracyTable, names: Sequence[str]) -> tuple[str, ...]:

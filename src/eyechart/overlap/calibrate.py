@@ -41,6 +41,15 @@ CLOSE = 0.001
 HALVINGS = 60
 """Maximum number of bisections, after which the ends are adjacent floating-point numbers."""
 
+CalibrationFacts = Mapping[str, str | int | float]
+"""Named inputs on which a calibration depends."""
+
+SCHEMA = 1
+COLUMNS = (
+    "corruption", "lower", "lower_robustness", "lower_low", "lower_high",
+    "upper", "upper_robustness", "upper_low", "upper_high", "reach", "evaluations", "note",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class RangeEnd:
@@ -70,6 +79,7 @@ class CalibratedRange:
             ends at the maximum strength; otherwise None.
         note: A note for the reader; "" if there is nothing to note.
         evaluations: Number of evaluations.
+        published: Digest of the corruption's entry before calibration.
     """
 
     lower: RangeEnd
@@ -77,6 +87,7 @@ class CalibratedRange:
     reach: float | None
     note: str
     evaluations: int
+    published: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +140,7 @@ def calibrate_entry(
     lower, upper = settings.lower, settings.upper
     search = _RangeSearch(judge, StrengthScale(entry, judge.side), settings.steps)
     # Bracket first: every evaluated strength narrows both searches.
-    far = search.reach_out(upper)
+    far = search.bracket_strength(upper)
     # R at the strong end must be below the target of the mild end, or the range would be empty.
     strong = search.crossing(upper, too_mild=lower)
     mild = search.crossing(lower, too_mild=1.0)
@@ -150,6 +161,7 @@ def calibrate_entry(
         reach=reach,
         note="; ".join(notes),
         evaluations=search.count,
+        published=_stand_in(entry),
     )
     return with_range(search.scale, strengths)
 
@@ -211,7 +223,7 @@ class _RangeSearch:
                 self.visited[strength] = self.known[step]
         return self.visited[strength]
 
-    def reach_out(self, target: float) -> float:
+    def bracket_strength(self, target: float) -> float:
         """Return a strength with R below the target, or the maximum strength if none is found.
 
         The search starts at the strong end of the published range. Each step doubles the distance
@@ -276,29 +288,12 @@ class _RangeSearch:
         return RangeEnd(strength, values, self.at(strength))
 
 
-CalibrationFacts = Mapping[str, str | int | float]
-"""Named inputs on which a calibration depends."""
-
-SCHEMA = 1
-COLUMNS = (
-    "corruption", "lower", "lower_robustness", "lower_low", "lower_high",
-    "upper", "upper_robustness", "upper_low", "upper_high", "reach", "evaluations", "note",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalibratedRow(CalibratedRange):
-    """A corruption's calibrated range; `published` is a digest of its entry before calibration."""
-
-    published: str
-
-
 @dataclass(frozen=True)
 class CalibrationContent:
     """Content of the JSON file."""
 
     settings: CalibrationFacts
-    corruptions: Mapping[str, CalibratedRow]
+    corruptions: Mapping[str, CalibratedRange]
 
 
 class CalibrationRecord:
@@ -322,7 +317,7 @@ class CalibrationRecord:
 
     def add(self, entry: Entry, calibrated: Calibrated) -> None:
         """Add a corruption, and write the file to disk."""
-        row = CalibratedRow(published=_stand_in(entry), **range_values(calibrated))
+        row = CalibratedRange(**range_values(calibrated))
         # The whole file is rewritten atomically: it is small, and never half-written.
         rows = {**self.content.corruptions, entry.name: row}
         self.content = replace(self.content, corruptions=rows)

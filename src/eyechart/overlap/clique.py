@@ -4,7 +4,6 @@ Sets are represented by integers used as bit masks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import fsum
 
 import numpy as np
@@ -18,18 +17,13 @@ MOST = 1000
 """Maximum number of equally good sets to list; there may be exponentially many."""
 
 
-@dataclass(frozen=True)
-class Cheapest:
-    """The largest sets with the lowest mean cost; `more` is true if some are not listed."""
-
-    sets: tuple[tuple[int, ...], ...]
-    more: bool
-
-
 def cheapest_largest(
     allowed: Sequence[int], costs: FloatArray, at_most: int | None = None
-) -> Cheapest:
-    """Return the maximum cliques with the lowest mean cost.
+) -> tuple[list[tuple[int, ...]], bool]:
+    """Return the maximum cliques with the lowest mean cost, and whether there are more of them.
+
+    At most `MOST` are listed. Enumerating all maximal cliques (networkx) would not do: corruptions
+    overlap in groups, and 15 groups of 4 have 4¹⁵ maximal cliques.
 
     Args:
         allowed: Bit mask of the neighbors of each node.
@@ -38,8 +32,8 @@ def cheapest_largest(
 
     Example:
         >>> costs = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]], dtype=float)
-        >>> cheapest_largest([0b010, 0b101, 0b010], costs).sets
-        ((0, 1),)
+        >>> cheapest_largest([0b010, 0b101, 0b010], costs)
+        ([(0, 1)], False)
     """
     count = len(allowed)
     # Nodes of high degree first: their colors give the tightest bound on the size.
@@ -55,7 +49,7 @@ def cheapest_largest(
     search.found(largest)
     search.expand([], (1 << count) - 1, 0.0, np.zeros(count))
     sets = sorted(tuple(sorted(order[node] for node in members)) for members in search.cheapest())
-    return Cheapest(tuple(sets), search.more)
+    return sets, search.more
 
 
 def _colored(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -105,30 +99,22 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
     return best
 
 
-@dataclass
 class _CliqueSearch:
     """Search for all sets of `size` members with the lowest sum of costs."""
 
-    allowed: Sequence[int]
-    costs: FloatArray
-    size: int
-    best: dict[tuple[int, ...], float] = field(default_factory=dict)
-    lowest: float = np.inf
-    more: bool = False
-
-    def __post_init__(self) -> None:
-        self.apart = _apart(self.allowed)
+    def __init__(self, allowed: Sequence[int], costs: FloatArray, size: int) -> None:
+        self.allowed, self.costs, self.size = allowed, costs, size
+        self.best: dict[tuple[int, ...], float] = {}
+        self.lowest, self.more = np.inf, False
+        self.apart = _apart(allowed)
         # The tolerance is per pair; costs are compared as sums over pairs.
-        self.slack = EQUAL * self.size * (self.size - 1) / 2
+        self.slack = EQUAL * size * (size - 1) / 2
         together = np.array(
-            [
-                [neighbors >> node & 1 for node in range(len(self.allowed))]
-                for neighbors in self.allowed
-            ],
+            [[neighbors >> node & 1 for node in range(len(allowed))] for neighbors in allowed],
             dtype=bool,
         )
         # Infinite where a pair is not allowed, so that a lower bound never relies on it.
-        self.between: FloatArray = np.where(together, self.costs, np.inf)
+        self.between: FloatArray = np.where(together, costs, np.inf)
 
     def expand(self, members: list[int], candidates: int, sum_: float, added: FloatArray) -> None:
         """Visit all sets that extend `members` by candidates; `added`: cost of adding each node."""
@@ -165,15 +151,15 @@ class _CliqueSearch:
         cheapest pairs with other nodes. The cost is halved because each pair is counted for both
         of its nodes. Only one node of each color can be chosen.
         """
-        places = np.array(order)
+        nodes = np.array(order)
         # Index −1 compares the first with the last color, which differs unless there is only one.
         starts = [number for number, color in enumerate(colors) if color != colors[number - 1]] or [
             0
         ]
-        cost = added[places]
+        cost = added[nodes]
         if missing > 1:
             # The cheapest partner of each color: a set has at most one member per color.
-            near = np.minimum.reduceat(self.between[places[:, None], places], starts, axis=1)
+            near = np.minimum.reduceat(self.between[nodes[:, None], nodes], starts, axis=1)
             pairs = np.partition(near, missing - 2, axis=1)[:, : missing - 1]
             cost = cost + pairs.sum(axis=1) / 2
         cheapest = np.minimum.reduceat(cost, starts)

@@ -5,7 +5,6 @@ Cells of undetermined overlaps are empty.
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +22,11 @@ SELECTED = "selected"
 """Name of the optional last column, which contains yes or no."""
 
 
-@dataclass(frozen=True, eq=False)
-class StoredMatrix:
-    """Content of a matrix file: the overlaps, and the names marked as selected."""
+def read_matrix(path: Path) -> tuple[OverlapMatrix, tuple[str, ...]]:
+    """Return the overlaps in a CSV file, and the names that it marks as selected.
 
-    matrix: OverlapMatrix
-    selected: tuple[str, ...] = ()
-
-
-def read_matrix(path: Path) -> StoredMatrix:
-    """Return the overlaps in a CSV file; an empty cell means that the overlap is undetermined."""
+    An empty cell means that the overlap is undetermined.
+    """
     rows = read_cells(path, "overlapping scores")
     if len(rows) < 3:
         raise UsageError(
@@ -51,7 +45,7 @@ def read_matrix(path: Path) -> StoredMatrix:
         if marked and _is_yes(path, name, row[-1]):
             chosen.append(name)
     check_scores(scores, names, str(path))
-    return StoredMatrix(OverlapMatrix(tuple(names), scores), tuple(chosen))
+    return OverlapMatrix(tuple(names), scores), tuple(chosen)
 
 
 def write_matrix(
@@ -74,7 +68,7 @@ def find_matrix(path: Path, settings: MatrixSettings = USUAL) -> OverlapMatrix:
     """Return the overlaps in a matrix file, or from an accuracy table or a run folder."""
     if path.is_dir() or is_accuracy_table(path):
         return read_accuracies(path).matrix(settings.min_gain, settings.classes)
-    return read_matrix(path).matrix
+    return read_matrix(path)[0]
 
 
 def is_accuracy_table(path: Path) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import ALL, STANDARD
-from eyechart.overlap.benchmarks import Balance, DirectTest, baseline_note, spread_of
+from eyechart.overlap.benchmarks import Balance, DirectTest, baseline_note
 from eyechart.results.published_results import PublishedModel, PublishedTable, find_published
 from eyechart.scores.baseline_tables import find_baseline
 
@@ -31,7 +31,6 @@ def published_balance(suite: str) -> Balance:
         names,
         {model: row.relative_ce for model, row in rows.items()},
         means,
-        spread_of([means[name] for name in names]),
         True,
         find_baseline(table.baseline),
         _note(table),

@@ -102,15 +102,15 @@ def select_non_overlapping(
 
 
 def _by_index(matrix: OverlapMatrix, selection: Selection[str]) -> Selection[int]:
-    def places(names: Sequence[str]) -> tuple[int, ...]:
+    def indices(names: Sequence[str]) -> tuple[int, ...]:
         return tuple(matrix.place(name) for name in names)
 
     return Selection(
-        places(selection.members),
+        indices(selection.members),
         selection.mean_overlap,
-        tuple(map(places, selection.ties)),
+        tuple(map(indices, selection.ties)),
         selection.threshold,
-        places(selection.left_out),
+        indices(selection.left_out),
         selection.more_ties,
     )
 
@@ -228,16 +228,16 @@ def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None)
     together = _together(matrix, threshold)
     allowed = [sum(1 << int(column) for column in np.flatnonzero(row)) for row in together]
     # Pairs with NaN are not allowed together, so their cost of 0 is never used.
-    cheapest = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
+    sets, has_more = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
     # Sets are sorted, so that the choice among ties is reproducible.
-    first, *ties = cheapest.sets
+    first, *ties = sets
     return Selection(
         _names(matrix, first),
         _mean(matrix, first),
         tuple(_names(matrix, tie) for tie in ties),
         threshold,
         _left_out(matrix, first, threshold),
-        cheapest.more,
+        has_more,
     )
 
 

@@ -195,7 +195,7 @@ def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") ->
     if len(errors.benchmark) > FEW:
         head, rows = head[:2], [row[:2] for row in rows]
     print_table((head, rows))
-    deviation, width = f"{100 * errors.spread.deviation:.1f}", f"{100 * errors.spread.range:.0f}"
+    deviation, width = f"{100 * errors.deviation:.1f}", f"{100 * errors.range:.0f}"
     if drawn is not None:
         sure = spread_intervals(drawn, errors)
         deviation, width = (
@@ -204,7 +204,7 @@ def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") ->
         )
     print(
         f"{name}, {errors.title}: population standard deviation {deviation}, range"
-        f" {width}, mean {100 * errors.spread.mean:.1f} over {len(errors.benchmark)} models."
+        f" {width}, mean {100 * errors.mean:.1f} over {len(errors.benchmark)} models."
         f" {errors.note}"
     )
 

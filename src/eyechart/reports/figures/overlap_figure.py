@@ -199,7 +199,7 @@ def draw_balance(balances: Mapping[str, Balance]) -> Figure:
         names = [drawable(titles[index]) for index in order]
         values = [means[index] for index in order]
         places = np.arange(len(values))
-        middle, side = 100 * balance.spread.mean, 100 * balance.spread.deviation
+        middle, side = 100 * balance.mean, 100 * balance.deviation
         axes.axvspan(
             middle - side, middle + side, color=MUTED, alpha=0.18, linewidth=0,
             label="mean ± standard deviation",
@@ -211,9 +211,7 @@ def draw_balance(balances: Mapping[str, Balance]) -> Figure:
         axes.set_yticks(places, names)
         axes.set_ylim(len(values) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.set_title(
-            f"{drawable(name)}: deviation {side:.1f}, range {100 * balance.spread.range:.0f}"
-        )
+        axes.set_title(f"{drawable(name)}: deviation {side:.1f}, range {100 * balance.range:.0f}")
     figure.legend(
         *grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2,
         frameon=False,

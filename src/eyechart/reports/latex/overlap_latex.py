@@ -41,8 +41,8 @@ def balance_latex(balances: Named) -> str:
         parts.append(
             _table(
                 f"{balance.title} on {suite} of models trained on one corruption each; standard"
-                f" deviation {_percent(balance.spread.deviation, 1)},"
-                f" range {_percent(balance.spread.range, 0)}.",
+                f" deviation {_percent(balance.deviation, 1)},"
+                f" range {_percent(balance.range, 0)}.",
                 ["", *_heads(models)],
                 [means],
             )

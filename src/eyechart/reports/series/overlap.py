@@ -43,8 +43,7 @@ def read_overlap(path: Path) -> OverlapPanel:
     An empty cell is an undetermined score. An optional last column `selected` has yes or no for
     each corruption.
     """
-    stored = read_matrix(path)
-    return as_overlap(stored.matrix, stored.selected)
+    return as_overlap(*read_matrix(path))
 
 
 def as_overlap(
