@@ -171,12 +171,17 @@ def test_errors_at_published_levels_are_counted_by_hand():
 # Means and their intervals
 
 
-def of_images(image, universe=None):
+def of_images(image, resampled_images=None):
     """Outcomes of which only the pictures matter."""
     nothing = np.zeros(len(image))
     label = np.zeros(len(image), dtype=np.int64)
     return Predictions(
-        nothing, nothing, image, label, *(nothing for _ in range(5)), universe=universe
+        nothing,
+        nothing,
+        image,
+        label,
+        *(nothing for _ in range(5)),
+        resampled_images=resampled_images,
     )
 
 

@@ -30,13 +30,14 @@ from eyechart.stats.bootstrap import (
 IMAGES, N_BOOTSTRAP, SEED = 12, 120, 7
 
 
-def outcomes(correct, universe=None, image=None, label=None):
+def outcomes(correct, resampled_images=None, image=None, label=None):
     count = len(correct)
     nothing = np.full(count, np.nan)
     image = np.arange(count) if image is None else image
     return Predictions(
         nothing, nothing, image, image if label is None else label, correct,
-        *(nothing for _ in range(4)), universe=universe, prediction=np.zeros(count, dtype=np.int64),
+        *(nothing for _ in range(4)), resampled_images=resampled_images,
+        prediction=np.zeros(count, dtype=np.int64),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from eyechart.images.image_sources import find_images
 from eyechart.models.model import Model
 from eyechart.structure.folds import named_fold, style_folds, subclass_folds
 from eyechart.structure.holdout_images import load_holdout_images
-from eyechart.training.data import Held, training_data
+from eyechart.training.data import DeviceDataset, training_data
 from eyechart.training.image_blocks import predict_held
 from kinds_data import Row, colors, drawn, in_memory, tinted, write_rows
 from tiny_networks import tiny
@@ -537,7 +537,7 @@ def test_some_of_the_images_keep_all_that_belongs_to_them(tmp_path):
     read = replace(whole, pixels=None)
     places = [30, 3, 17, 3, 0]
     for data in (whole, read):
-        some = data.take(places)
+        some = data.select(places)
         assert len(some) == 5 and some.class_names == data.class_names
         assert torch.equal(some.batch(range(5)), data.batch(places))
         assert torch.equal(some.batch([4, 2]), data.batch([0, 17]))
@@ -547,8 +547,8 @@ def test_some_of_the_images_keep_all_that_belongs_to_them(tmp_path):
             data.images.listed[place].name for place in places
         ]
         assert some.fingerprint != data.fingerprint
-    assert whole.take(places).fingerprint == read.take(places).fingerprint
-    assert read.take(places).pixels is None
+    assert whole.select(places).fingerprint == read.select(places).fingerprint
+    assert read.select(places).pixels is None
 
 
 def test_predictions_to_blocks_are_those_to_single_images(tmp_path, monkeypatch):
@@ -565,4 +565,4 @@ def test_predictions_to_blocks_are_those_to_single_images(tmp_path, monkeypatch)
         monkeypatch.setattr(
             "eyechart.training.image_blocks.BLOCK_PIXELS", {"cpu": images * data.size[0] ** 2}
         )
-        assert predict_held([model], Held(data, CPU))[0].tolist() == expected
+        assert predict_held([model], DeviceDataset(data, CPU))[0].tolist() == expected

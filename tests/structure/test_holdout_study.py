@@ -208,13 +208,12 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
             read_holdout_results(tmp_path)
 
 
-def test_results_of_schema_1_are_of_another_version_and_not_damaged(study, tmp_path):
-    # schema 1 called the numbers of images differently, so that reading it as schema 2 fails
-    told = {**told_by(study[0]), "schema": 1}
+def test_results_of_another_schema_are_of_another_version_and_not_damaged(study, tmp_path):
+    told = {**told_by(study[0]), "schema": 2}
     for fold in told["folds"]:
         fold["pictures"] = fold.pop("n_images")
     (tmp_path / "results.json").write_text(json.dumps(told))
-    with pytest.raises(UsageError, match=r"another version of eyechart \(schema 1, not 2\)"):
+    with pytest.raises(UsageError, match=r"another version of eyechart \(schema 2, not 1\)"):
         read_holdout_results(tmp_path)
     # results of an evaluation are of no study, whatever their schema
     (tmp_path / "results.json").write_text('{"schema": 5, "models": []}')

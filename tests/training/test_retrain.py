@@ -41,7 +41,7 @@ from eyechart.training import retrain as retraining
 from eyechart.training.data import training_data
 from eyechart.training.recipe import RETRAINING, Recipe
 from eyechart.training.retrain import ScoreChange, data_for, on_clean
-from eyechart.training.training_loop import Start, Training, train
+from eyechart.training.training_loop import InitialModel, Training, train
 from interrupting import stopping
 from small_models import save_images
 from tinted_contrasts import save_contrasts
@@ -71,7 +71,7 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("retrain")
     save_contrasts(folder / "train", 40, seed=1)
     save_contrasts(folder / "test", 20, seed=2)
-    start = Start(deepcopy(tinted_contrasts.untrained), base="tinted_contrasts:untrained")
+    start = InitialModel(deepcopy(tinted_contrasts.untrained), base="tinted_contrasts:untrained")
     recipe = Recipe(epochs=20, batch_size=32, lr=0.05, weight_decay=0, schedule="cosine", flip=0)
     data = training_data(load_images(folder / "train", "native"))
     train(Training(start, data, recipe), CPU, folder / "standard.pt", NoProgress())

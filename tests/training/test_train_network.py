@@ -23,7 +23,7 @@ from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.stats.intervals import wilson_interval
-from eyechart.training.distributed import World, is_first_process, joined, own_device
+from eyechart.training.distributed import ProcessGroup, is_first_process, joined, own_device
 from eyechart.training.training_settings import parse_range
 from interrupting import stopping
 from textures import TINTS, save_textures
@@ -274,7 +274,7 @@ def test_without_torchrun_there_is_one_process(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     module = torch.nn.Linear(2, 2)
     with joined(CPU) as world:
-        assert world == World(CPU, 0, 1) and world.is_first
+        assert world == ProcessGroup(CPU, 0, 1) and world.is_first
         assert world.wrap(module) is module
         assert world.any(True) and not world.any(False)
     assert is_first_process() and own_device(CPU) == CPU

@@ -582,7 +582,9 @@ def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_p
     path = tmp_path / "net.pt"
     train(data, path)
     base = load_model(str(path), CPU, trust=True)
-    start = training_loop.Start(base.module, "", str(path), (), base.preprocessing, base.trained_on)
+    start = training_loop.InitialModel(
+        base.module, "", str(path), (), base.preprocessing, base.trained_on
+    )
     more = Mixture((find_entry("contrast", None),))
     training = training_loop.Training(start, data, Recipe(epochs=1, batch_size=8), more)
     training_loop.train(training, CPU, tmp_path / "b.pt", loop_silent())

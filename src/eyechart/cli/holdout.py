@@ -139,9 +139,8 @@ def _subclass_folds(
     from eyechart.structure.held_out_names import hold_named, hold_published
 
     if settings.is_listed:
-        held = hold_named(kinds, names) if names else hold_published(kinds)
-        fold = named_fold(kinds, held.subclasses, settings.seed, settings.chosen_protocol)
-        return [fold], held.notes
+        held, notes = (hold_named(kinds, names), ()) if names else hold_published(kinds)
+        return [named_fold(kinds, held, settings.seed, settings.chosen_protocol)], notes
     order, usual_folds = None, 3
     if settings.is_published and settings.cifar100 is not None:
         # one fold, because the published number is for one choice of subclasses

@@ -1,5 +1,6 @@
 """`eyechart structure`: build icon datasets, and report on structure studies."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +19,6 @@ from eyechart.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from eyechart.structure.icon_builder import Built
 
 
 icons = CommandLine(help="Build icon datasets with 50 classes in several styles.")
@@ -71,7 +70,7 @@ def build(
         on_interrupt("Stopped: run the same command again to resume."),
         ProgressBars() as bars,
     ):
-        built = build_icons(
+        icons_drawn, repeated, broken = build_icons(
             out,
             packages,
             side=size,
@@ -79,8 +78,22 @@ def build(
             is_fetched=source is None,
             progress=bars,
         )
-    print(f"Written: {built.icons:,} icons of {len(built.classes)} classes to {out / LIST}.")
-    _print_icons(built)
+    classes = Counter(icon.label for icon in icons_drawn)
+    print(f"Written: {len(icons_drawn):,} icons of {len(classes)} classes to {out / LIST}.")
+    by_style = Counter(icon.style for icon in icons_drawn)
+    print("Icons by style: " + _counts(by_style.items()) + ".")
+    thin = sorted(classes.items(), key=lambda item: item[1])[:5]
+    print("Fewest icons by class: " + _counts(thin) + ".")
+    if repeated:
+        pairs = ", ".join(
+            f"{count} in {first} (not {second})"
+            for (first, second), count in repeated.most_common()
+        )
+        print(f"Drawings shared by two styles, kept in one style only: {pairs}.")
+    else:
+        print("No two styles share a drawing.")
+    if broken:
+        print(f"Skipped as broken: {', '.join(broken)}.")
     print(f"Authors and licenses: {out / LICENSES}.")
 
 
@@ -112,23 +125,6 @@ def original(
     ):
         count = import_icons50(source, out, bars)
     print(f"Written: {count_of(count, 'icon')} to {out / LIST}.")
-
-
-def _print_icons(built: "Built") -> None:
-    """Print the properties of the dataset that affect results."""
-    print("Icons by style: " + _counts(built.styles.items()) + ".")
-    thin = sorted(built.classes.items(), key=lambda item: item[1])[:5]
-    print("Fewest icons by class: " + _counts(thin) + ".")
-    if built.repeated:
-        pairs = ", ".join(
-            f"{count} in {first} (not {second})"
-            for (first, second), count in built.repeated.most_common()
-        )
-        print(f"Drawings shared by two styles, kept in one style only: {pairs}.")
-    else:
-        print("No two styles share a drawing.")
-    if built.broken:
-        print(f"Skipped as broken: {', '.join(built.broken)}.")
 
 
 def _counts(by_name: "Iterable[tuple[str, int]]") -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from eyechart.models.model import Model
     from eyechart.structure.study_results import SuperclassResults
-    from eyechart.structure.superclasses import Sorted
+    from eyechart.structure.superclasses import SeenUnseenSplit
     from eyechart.training.retrain import Load
 
 
@@ -65,7 +65,7 @@ def superclass(
     print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
 
 
-def _sort(settings: SuperclassSettings) -> "Sorted":
+def _sort(settings: SuperclassSettings) -> "SeenUnseenSplit":
     """Return the images grouped by superclass, and by whether their subclass is seen or unseen."""
     from eyechart.images.image_sources import find_images
     from eyechart.structure.superclasses import (
@@ -97,7 +97,7 @@ def _sort(settings: SuperclassSettings) -> "Sorted":
 def _run(
     settings: SuperclassSettings,
     recipe: Recipe,
-    chosen: "Sorted",
+    chosen: "SeenUnseenSplit",
     load: "Load",
     device: "torch.device",
 ) -> "SuperclassResults | None":

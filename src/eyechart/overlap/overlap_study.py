@@ -28,7 +28,7 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.accuracy_table import ALL, CLEAN, STANDARD
 from eyechart.pipeline.prepare import check_models
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import Held, LabeledImages, mean_and_deviation, training_data
+from eyechart.training.data import DeviceDataset, LabeledImages, mean_and_deviation, training_data
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import (
@@ -39,7 +39,7 @@ from eyechart.training.retrain import (
     trainable,
 )
 from eyechart.training.state import is_finished
-from eyechart.training.training_loop import Start, Training, new_network, train
+from eyechart.training.training_loop import InitialModel, Training, new_network, train
 
 MODELS, TESTS = "models", "tests"
 
@@ -189,8 +189,8 @@ class Trainer:
         self, study: OverlapStudy, data: LabeledImages, device: torch.device, out: Path
     ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
-        self.held: Held | None = None
-        self.begun: Start | None = None
+        self.held: DeviceDataset | None = None
+        self.begun: InitialModel | None = None
         self.steps: Preprocessing | None = None
 
     def check(self, job: TrainingJob) -> None:
@@ -207,12 +207,12 @@ class Trainer:
 
     def __call__(self, job: TrainingJob, step: Advance) -> None:
         """Run one training if it is not finished; `step` is called for every image."""
-        self.held = self.held or Held(self.data, self.device)
+        self.held = self.held or DeviceDataset(self.data, self.device)
         path = job.path(self.out)
         path.parent.mkdir(parents=True, exist_ok=True)
         train(self._training(job), self.device, path, JointProgress(step), self.held)
 
-    def _start(self, seed: int) -> Start:
+    def _start(self, seed: int) -> InitialModel:
         if self.study.network:
             if self.steps is None:
                 # Once for all networks: the statistics read up to 10,000 images.
@@ -224,7 +224,7 @@ class Trainer:
         return replace(self.begun, module=deepcopy(self.begun.module))
 
 
-def start_from(study: OverlapStudy, data: LabeledImages) -> Start:
+def start_from(study: OverlapStudy, data: LabeledImages) -> InitialModel:
     """Return the network to be tuned; its classes must match the data."""
     spec = study.start
     checkpoint = checkpoint_at(spec)
@@ -287,7 +287,7 @@ class Tester:
         self.shard = shard
         self.images = data.fingerprint
         self.jobs = list(study.jobs()) if shard is None else jobs_of(study.jobs(), shard)
-        self.held: Held | None = None
+        self.held: DeviceDataset | None = None
         self.seed: int | None = None
         self.models: dict[str, Model] = {}
         self.paths: dict[str, Path] = {}
@@ -295,7 +295,7 @@ class Tester:
 
     def __call__(self, test: TestJob, step: Advance) -> None:
         """Run one test unless it is finished; write a row per image and a column per model."""
-        self._look_at(test.seed)
+        self._load_seed(test.seed)
         hits = self._known(test)
         # Networks that have been retrained are tested again.
         wanted = [name for name in self.marks if name not in hits]
@@ -304,7 +304,7 @@ class Tester:
         if not wanted and (self.shard is not None or self._is_complete(test)):
             return
         if wanted:
-            self.held = self.held or Held(self.data, self.device)
+            self.held = self.held or DeviceDataset(self.data, self.device)
             for name in wanted:
                 if name not in self.models:
                     # Trained by this study, so its code has already been run.
@@ -326,7 +326,7 @@ class Tester:
         """Return whether all models are trained and tested, here or by other shards."""
         if not all(job.path(self.out).exists() for job in self.jobs):
             return False
-        self._look_at(test.seed)
+        self._load_seed(test.seed)
         return len(self._known(test)) == len(self.marks)
 
     def _is_complete(self, test: TestJob) -> bool:
@@ -353,7 +353,7 @@ class Tester:
                     hits[name] = table[name].combine_chunks()
         return hits
 
-    def _look_at(self, seed: int) -> None:
+    def _load_seed(self, seed: int) -> None:
         """Find the networks trained with this seed, and a digest that identifies each of them."""
         if seed == self.seed:
             return

@@ -33,7 +33,7 @@ class Predictions:
     without content would have been correct or consistent. All fields about clean images are NaN if
     there are no clean images.
     `image`: index of the image, equal for samples of the same image. `label`: −1 for none.
-    `weights`: weight of each sample, None if all are equal. `universe`: all images that the
+    `weights`: weight of each sample, None if all are equal. `resampled_images`: all images that the
     bootstrap resamples, sorted, including images without a sample here, so that every corruption
     has the same replicates. `row`: row in the test set. `prediction`: predicted class in the label
     space, −1 for none. `confidence`: probability of that class.
@@ -51,7 +51,7 @@ class Predictions:
     lost_correct: FloatArray
     lost_consistent: FloatArray
     weights: FloatArray | None = None
-    universe: IntArray | None = None
+    resampled_images: IntArray | None = None
     row: IntArray | None = None
     prediction: IntArray | None = None
     confidence: FloatArray | None = None
@@ -63,8 +63,8 @@ class Predictions:
     def take(self, kept: NDArray[np.bool_]) -> "Predictions":
         """Return a subset of the predictions."""
         arrays = {name: values for name, values in vars(self).items() if values is not None}
-        # The universe belongs to the whole run: a subset is still resampled from all images.
-        arrays.pop("universe", None)
+        # The resampled images belong to the whole run: a subset is still resampled from all images.
+        arrays.pop("resampled_images", None)
         return replace(self, **{name: values[kept] for name, values in arrays.items()})
 
 

@@ -30,7 +30,7 @@ from eyechart.stats.curve import Curve
 from eyechart.stats.density import UNIFORM, Density, areas_between, four_areas, leads_between
 from eyechart.stats.estimate import Estimate, make_estimate
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, check_level
-from eyechart.stats.pieces import have_same_breaks, stacked, take_curves, values_at
+from eyechart.stats.pieces import have_same_breaks, select_curves, stacked, values_at
 
 ROLES = ("human_curve", "model_curve")
 NAMES = ("humans", "model")
@@ -126,8 +126,8 @@ def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[FloatAr
     check_comparable(human_curve, model_curve, ROLES)
     order, other = pair_orders(model_curve, human_curve, paired=False)
     # Humans and models are resampled independently, so that any human replicate can be the partner.
-    models = take_curves(model_curve.replicates, order)
-    humans = take_curves(human_curve.replicates, other)
+    models = select_curves(model_curve.replicates, order)
+    humans = select_curves(human_curve.replicates, other)
     return compared_scores(humans, models, human_curve.density)
 
 
@@ -223,8 +223,10 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
         return None
     weights = np.ones(len(outcomes)) if outcomes.weights is None else outcomes.weights
     weights, change = weights[known], outcomes.delta_v[known]
-    # Resampling the universe keeps replicates aligned with those of other scores.
-    images = np.unique(outcomes.image) if outcomes.universe is None else outcomes.universe
+    # Resampling the same images keeps replicates aligned with those of other scores.
+    images = outcomes.resampled_images
+    if images is None:
+        images = np.unique(outcomes.image)
     group = np.searchsorted(images, outcomes.image[known])
     # Weight of each image at each step of Δv: in a replicate only the curve's values change, so
     # that its error is one product.

@@ -151,11 +151,13 @@ def class_weights(labels: NDArray[np.int64]) -> FloatArray:
 def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate:
     """Return the weighted mean of the samples' hits, with bootstrap intervals.
 
-    Images are resampled from the universe of the predictions: estimates with the same universe and
-    seed match replicate by replicate, even if they use different subsets of these images.
+    Images are resampled from `resampled_images` of the predictions: estimates with the same images
+    and seed match replicate by replicate, even if they use different subsets of these images.
     """
-    universe = np.unique(outcomes.image) if outcomes.universe is None else outcomes.universe
-    group, size = places_in(universe, outcomes.image), len(universe)
+    images = outcomes.resampled_images
+    if images is None:
+        images = np.unique(outcomes.image)
+    group, size = places_in(images, outcomes.image), len(images)
     n_images = int(np.count_nonzero(np.bincount(group)))
     share = np.ones(len(hits)) if outcomes.weights is None else outcomes.weights
     totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)

@@ -36,7 +36,7 @@ from eyechart.stats.curve import Curve
 from eyechart.stats.curve_settings import N_BOOTSTRAP, SPLINE
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
 from eyechart.stats.p_values import SIGNIFICANT, bootstrap_p_value, holm
-from eyechart.stats.pieces import take_curves
+from eyechart.stats.pieces import select_curves
 
 
 class SimilarDifference(Record):
@@ -91,8 +91,8 @@ def compare_corruptions(
         other_order = order
     (hmri, mrsi), (other_hmri, other_mrsi) = (
         compared_scores(
-            take_curves(human_curve.replicates, human_order),
-            take_curves(curve.replicates, model_order[:count]),
+            select_curves(human_curve.replicates, human_order),
+            select_curves(curve.replicates, model_order[:count]),
             human.density,
         )
         for human_curve, human_order, curve, model_order in (

@@ -38,17 +38,19 @@ def estimate_statistics(
 
     Args:
         statistics: The scores, with one row of columns per prediction.
-        predictions: Predictions whose images are resampled from their universe, with weights.
+        predictions: Predictions whose images are resampled from `resampled_images`, with weights.
         n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap; replicates with equal images and seed match.
     """
     image = predictions.image
-    universe = np.unique(image) if predictions.universe is None else predictions.universe
-    unit = places_in(universe, image)
+    images = predictions.resampled_images
+    if images is None:
+        images = np.unique(image)
+    unit = places_in(images, image)
     weights = np.ones(len(unit)) if predictions.weights is None else predictions.weights
     columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
     # All scores share one pass over the images, and thereby the same bootstrap weights.
-    sums = np.stack([np.bincount(unit, weights * column, len(universe)) for column in columns.T])
+    sums = np.stack([np.bincount(unit, weights * column, len(images)) for column in columns.T])
     replicate_sums = resample_sums(sums.T, n_bootstrap, seed)
     ends = np.cumsum([statistic.columns.shape[1] for statistic in statistics])[:-1]
     totals = np.split(sums.sum(axis=1), ends)

@@ -66,21 +66,21 @@ class CurveStack(Sequence[PPoly]):
 
     def __getitem__(self, index: int | slice) -> "PPoly | CurveStack":
         if isinstance(index, slice):
-            return self.take(np.arange(len(self))[index])
+            return self.select(np.arange(len(self))[index])
         # The stacked object was checked when it was made, so that its curves need no checks.
         curve = np.ascontiguousarray(self.pieces.c[..., index])
         return PPoly.construct_fast(curve, self.pieces.x, extrapolate=True)
 
-    def take(self, order: IntArray) -> "CurveStack":
+    def select(self, order: IntArray) -> "CurveStack":
         """Return the curves with these indices."""
         curves = np.ascontiguousarray(self.pieces.c[..., order])
         return CurveStack(PPoly.construct_fast(curves, self.pieces.x, extrapolate=True))
 
 
-def take_curves(curves: Sequence[PPoly], order: IntArray) -> Sequence[PPoly]:
+def select_curves(curves: Sequence[PPoly], order: IntArray) -> Sequence[PPoly]:
     """Return the curves with these indices."""
     if isinstance(curves, CurveStack):
-        return curves.take(order)
+        return curves.select(order)
     return [curves[index] for index in order]
 
 

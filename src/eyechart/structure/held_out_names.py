@@ -6,7 +6,6 @@ Complete names are compared, never parts of a path.
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -27,14 +26,6 @@ MIN_SIMILARITY = 0.85
 
 MIN_SHARE = 0.5
 """Minimum fraction of the published subclasses that a dataset needs for the published order."""
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Subclasses to hold out, named as in `HoldoutImages.names`, with notes on the matching."""
-
-    subclasses: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 def read_names(entries: Sequence[str]) -> list[str]:
@@ -69,11 +60,11 @@ def _names_in(path: Path) -> list[str]:
     return names
 
 
-def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
+def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> tuple[str, ...]:
     """Return the subclasses with these names; raise a UsageError for unknown names.
 
-    A name is a subclass, or class/subclass if two classes have a subclass with that name. Case,
-    spaces and hyphens are ignored.
+    They are returned as named in `HoldoutImages.names`. A name is a subclass, or class/subclass if
+    two classes have a subclass with that name. Case, spaces and hyphens are ignored.
     """
     known = _by_name(kinds)
     held: dict[str, None] = {}
@@ -82,13 +73,14 @@ def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
         if matches is None:
             raise unknown_name("subclass", name, sorted(known))
         held.update(dict.fromkeys(matches))
-    return HeldOut(tuple(sorted(held)))
+    return tuple(sorted(held))
 
 
-def hold_published(kinds: HoldoutImages) -> HeldOut:
-    """Return the subclasses held out by the ICONS-50 authors that exist among the images.
+def hold_published(kinds: HoldoutImages) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the subclasses that the ICONS-50 authors held out, and notes.
 
-    The notes list subclasses that were found under a different name, and missing subclasses.
+    Subclasses without images are left out. The notes list these, and subclasses that were found
+    under a different name.
     """
     known = _by_name(kinds)
     held: dict[str, None] = {}
@@ -122,7 +114,7 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
             "These published subclasses are missing here and are therefore not held out:"
             f" {', '.join(missing)} ({len(missing)} of the {total})."
         )
-    return HeldOut(tuple(sorted(held)), tuple(notes))
+    return tuple(sorted(held)), tuple(notes)
 
 
 @cache

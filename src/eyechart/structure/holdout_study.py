@@ -24,7 +24,7 @@ from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages, Trait
 from eyechart.structure.structure_settings import FAMILIAR
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
-from eyechart.training.data import Held, LabeledImages, mean_and_deviation
+from eyechart.training.data import DeviceDataset, LabeledImages, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import Training, new_network, train
@@ -165,7 +165,7 @@ def _train_and_test(
     """Train one network and write its predictions."""
     path, predictions = job.model(out), job.test(out)
     predictions.parent.mkdir(parents=True, exist_ok=True)
-    data = kinds.data.take(job.fold.train.tolist())
+    data = kinds.data.select(job.fold.train.tolist())
     preprocessing = Preprocessing()
     if study.normalize:
         # Use statistics of training images only: held-out images must not leak into them.
@@ -181,13 +181,13 @@ def _predictions(path: Path, fold: Fold, data: LabeledImages, device: torch.devi
     # Trained by this study, so its code has already been run.
     model = load_model(str(path), device, trust=True)
     places = np.concatenate([fold.held_out, fold.familiar])
-    tested = data.take(places.tolist())
+    tested = data.select(places.tolist())
     return pa.table(
         {
             "place": places,
             "held_out": np.arange(len(places)) < len(fold.held_out),
             "label": tested.labels.numpy(),
-            "prediction": predict_held([model], Held(tested, device))[0].cpu().numpy(),
+            "prediction": predict_held([model], DeviceDataset(tested, device))[0].cpu().numpy(),
         }
     )
 

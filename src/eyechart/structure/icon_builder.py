@@ -59,22 +59,6 @@ class Icon:
         return f"{self.label}/{self.subclass}.{self.style}{number}.png"
 
 
-@dataclass(frozen=True)
-class Built:
-    """Summary of a built dataset.
-
-    `repeated` is the number of drawings left out because an earlier style has them; `broken` lists
-    icons that could not be drawn.
-    """
-
-    icons: int
-    styles: Counter[str]
-    classes: Counter[str]
-    subclasses: int
-    repeated: Counter[tuple[str, str]]
-    broken: tuple[str, ...]
-
-
 def build_icons(
     out: Path,
     source: Path,
@@ -83,7 +67,7 @@ def build_icons(
     styles: Sequence[str],
     is_fetched: bool,
     progress: Progress,
-) -> Built:
+) -> tuple[list[Icon], Counter[tuple[str, str]], list[str]]:
     """Draw the icons into class folders in `out`, with a list and the licenses.
 
     Args:
@@ -93,6 +77,10 @@ def build_icons(
         styles: Styles to draw.
         is_fetched: Whether to download missing packages to `source`.
         progress: Receives the progress.
+
+    Returns:
+        The icons; for two styles, the number of drawings that the second was left without because
+        the first has them; and the names of icons that could not be drawn.
     """
     styles = tuple(dict.fromkeys(styles))
     settings = {"icons": "drawn from packages", "size": side, "styles": list(styles)}
@@ -103,18 +91,11 @@ def build_icons(
         fetch_packages([NAMES, *(STYLES[style] for style in styles)], source, progress)
     emoji = find_emoji(find_package(NAMES, source))
     sets = [Style(style, find_package(STYLES[style], source)) for style in styles]
-    licenses = [style_set.license for style_set in sets]
+    licenses = _licenses([style_set.license for style_set in sets])
     icons, looks, broken = _draw(emoji, sets, side, progress)
     kept, repeated = _once(icons, looks)
-    write_icons(kept, out, _licenses(licenses), settings, progress)
-    return Built(
-        len(kept),
-        Counter(icon.style for icon in kept),
-        Counter(icon.label for icon in kept),
-        len({icon.subclass for icon in kept}),
-        repeated,
-        tuple(broken),
-    )
+    write_icons(kept, out, licenses, settings, progress)
+    return kept, repeated, broken
 
 
 def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> None:

@@ -20,7 +20,7 @@ from eyechart.stats.intervals import Interval
 from eyechart.structure.structure_settings import FAMILIAR
 
 MODELS, TESTS, RESULTS = "models", "tests", "results.json"
-SCHEMA: Literal[2] = 2
+SCHEMA: Literal[1] = 1
 SUPERCLASS: Literal["superclass"] = "superclass"
 
 
@@ -109,7 +109,7 @@ class HoldoutResults(Record):
     """What the bootstrap resamples: subclasses, or images if subclasses are unknown."""
     notes: tuple[str, ...] = ()
     """Sentences that tell the reader what was held out."""
-    schema_version: Literal[2] = Field(default=SCHEMA, alias="schema")
+    schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
 
 
 class SuperclassScore(Record):
@@ -166,7 +166,7 @@ class SuperclassResults(Record):
     models: tuple[SuperclassModelScore, ...]
     notes: tuple[str, ...]
     kind: Literal["superclass"] = SUPERCLASS
-    schema_version: Literal[2] = Field(default=SCHEMA, alias="schema")
+    schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
 
 
 StudyResults = TypeVar("StudyResults", HoldoutResults, SuperclassResults)

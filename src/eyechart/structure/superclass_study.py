@@ -38,12 +38,12 @@ from eyechart.structure.study_results import (
     read_superclass_results,
     write_results,
 )
-from eyechart.structure.superclasses import Sorted, Superclass
-from eyechart.training.data import Held, LabeledImages, split, training_data
+from eyechart.structure.superclasses import SeenUnseenSplit, Superclass
+from eyechart.training.data import DeviceDataset, LabeledImages, split, training_data
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, start_of, trainable
-from eyechart.training.training_loop import Start, Training, train
+from eyechart.training.training_loop import InitialModel, Training, train
 
 HELD_OUT = 0.2
 """Fraction of each seen synset's images kept for testing, if there are no separate test images."""
@@ -70,7 +70,7 @@ class Split:
 
 
 def load_split(
-    chosen: Sorted, source: str, stimulus: str, progress: Progress, seen_source: str = ""
+    chosen: SeenUnseenSplit, source: str, stimulus: str, progress: Progress, seen_source: str = ""
 ) -> Split:
     """Return the decoded images; no training image is among the test images.
 
@@ -270,7 +270,7 @@ def checkpoint_of(spec: str, out: Path) -> Path:
     return out / MODELS / f"{file_of(spec)}.pt"
 
 
-def superclass_start(model: Model, spec: str, data: LabeledImages, seed: int) -> Start:
+def superclass_start(model: Model, spec: str, data: LabeledImages, seed: int) -> InitialModel:
     """Return a copy of a model with a new last layer for the classes in the data."""
     trainable(model)
     start = start_of(model, spec)
@@ -305,7 +305,7 @@ def _predict(
         left = np.flatnonzero(~done[first : first + len(part)])
         for begin in range(0, len(left), AT_ONCE):
             places = left[begin : begin + AT_ONCE]
-            (classes,) = predict_held([model], Held(part.take(places.tolist()), device))
+            (classes,) = predict_held([model], DeviceDataset(part.select(places.tolist()), device))
             parts.write(
                 PREDICTIONS, pa.table({ROW: first + places, "prediction": classes.cpu().numpy()})
             )

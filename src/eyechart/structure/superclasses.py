@@ -22,25 +22,12 @@ MAX_NAMED = 5
 """Maximum number of synsets listed in an error message about a cycle."""
 
 
-@dataclass(frozen=True, eq=False)
-class Hypernyms:
-    """WordNet's hierarchy; `graph` has an edge from each synset to each direct hyponym."""
+def read_hypernyms(path: Path) -> nx.DiGraph:
+    """Return WordNet's hierarchy: an edge from each synset to each direct hyponym.
 
-    source: str
-    graph: nx.DiGraph
-
-    def __contains__(self, synset: object) -> bool:
-        return synset in self.graph
-
-    def below(self, synset: str) -> dict[str, int]:
-        """Return the distance of each hyponym from a synset; the synset itself has distance 0."""
-        # The shortest distance, because several paths may lead from one synset to another.
-        return dict(nx.single_source_shortest_path_length(self.graph, synset))
-
-
-def read_hypernyms(path: Path) -> Hypernyms:
-    """Return the pairs in a file with "parent child" on each line, such as wordnet.is_a.txt."""
-    graph = nx.DiGraph()
+    `path`: a file with "parent child" on each line, such as wordnet.is_a.txt; the graph's name.
+    """
+    graph = nx.DiGraph(name=str(path))
     for number, line in enumerate(read_lines(path), start=1):
         pair = line.split()
         if not pair:
@@ -61,7 +48,7 @@ def read_hypernyms(path: Path) -> Hypernyms:
             f"{path} has a cycle, {' > '.join(named)}: a synset cannot be a kind of itself, so "
             "remove one of these lines."
         )
-    return Hypernyms(str(path), graph)
+    return graph
 
 
 def read_lines(path: Path) -> list[str]:
@@ -87,7 +74,7 @@ def find_cycle(graph: nx.DiGraph) -> list[str]:
 
 
 def nearest(
-    hypernyms: Hypernyms, tops: Sequence[str]
+    hypernyms: nx.DiGraph, tops: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     """Return each synset's nearest hypernym among `tops`, and separately the ties.
 
@@ -95,7 +82,8 @@ def nearest(
     """
     tops_of: dict[str, tuple[int, list[str]]] = {}
     for top in tops:
-        for synset, steps in hypernyms.below(top).items():
+        # The shortest distance, because several paths may lead from one synset to another.
+        for synset, steps in nx.single_source_shortest_path_length(hypernyms, top).items():
             known = tops_of.get(synset)
             if known is None or steps < known[0]:
                 tops_of[synset] = (steps, [top])
@@ -147,7 +135,7 @@ PUBLISHED = (
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SeenUnseenSplit:
     """Images of subclasses inside (seen) and outside (unseen) ImageNet-1K.
 
     An image's label is its synset, and its `subclass` is the name of the superclass.
@@ -212,14 +200,14 @@ def read_synsets(path: Path | None) -> frozenset[str]:
 
 
 def superclass_of(
-    hypernyms: Hypernyms, superclasses: Sequence[Superclass]
+    hypernyms: nx.DiGraph, superclasses: Sequence[Superclass]
 ) -> tuple[dict[str, Superclass], dict[str, tuple[str, ...]]]:
     """Return each synset's nearest superclass; for ties, the names of all nearest superclasses."""
     for superclass in superclasses:
         if superclass.wnid not in hypernyms:
             raise UsageError(
                 f"The superclass {superclass.name!r} ({superclass.wnid}) is not in"
-                f" {hypernyms.source}: use WordNet's complete file, or remove the superclass from"
+                f" {hypernyms.name}: use WordNet's complete file, or remove the superclass from"
                 " --superclasses."
             )
     by_wnid = {superclass.wnid: superclass for superclass in superclasses}
@@ -234,12 +222,12 @@ def superclass_of(
 def sort_images(
     images: Sequence[ListedImage],
     source: str,
-    hypernyms: Hypernyms,
+    hypernyms: nx.DiGraph,
     *,
     superclasses: Sequence[Superclass] = PUBLISHED,
     imagenet: Collection[str] | None = None,
     most: int | None = None,
-) -> Sorted:
+) -> SeenUnseenSplit:
     """Return the superclasses' images, divided into seen and unseen subclasses.
 
     Args:
@@ -282,16 +270,16 @@ def sort_images(
         raise UsageError(
             f"In {source}, no superclass has both seen and unseen subclasses: add images."
         )
-    return Sorted(kept, tuple(seen), tuple(unseen), tuple(notes))
+    return SeenUnseenSplit(kept, tuple(seen), tuple(unseen), tuple(notes))
 
 
 def with_seen_test(
-    chosen: Sorted,
+    chosen: SeenUnseenSplit,
     images: Sequence[ListedImage],
     source: str,
-    hypernyms: Hypernyms,
+    hypernyms: nx.DiGraph,
     imagenet: Collection[str] | None = None,
-) -> Sorted:
+) -> SeenUnseenSplit:
     """Return the sorted images, with separate test images of seen subclasses added.
 
     `images` are labeled with WordNet ids, such as ImageNet-1K's validation images; images

@@ -75,7 +75,7 @@ class LabeledImages:
         """Return the images at these positions, uint8 (B, 3, H, W), without the transform."""
         return self.images.batch(places) if self.pixels is None else self.pixels[list(places)]
 
-    def take(self, places: Sequence[int]) -> "LabeledImages":
+    def select(self, places: Sequence[int]) -> "LabeledImages":
         """Return a subset of the images; all class names are kept."""
         positions = torch.tensor(list(places), dtype=torch.int64)
         pixels = None if self.pixels is None else self.pixels[positions]
@@ -93,7 +93,7 @@ class LabeledImages:
         return f"{hash64(*self.images.digests, *self.labels.tolist(), *self.class_names):016x}"
 
 
-class Held:
+class DeviceDataset:
     """The images on a device: all of them if they fit, otherwise copied on demand."""
 
     def __init__(self, data: LabeledImages, device: torch.device) -> None:

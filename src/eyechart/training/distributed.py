@@ -18,7 +18,7 @@ def for_first(lock: AbstractContextManager[None]) -> AbstractContextManager[None
 
 
 @dataclass(frozen=True)
-class World:
+class ProcessGroup:
     """The device and the rank of this process, and the number of processes."""
 
     device: torch.device
@@ -74,17 +74,17 @@ def own_device(device: torch.device) -> torch.device:
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[World]:
+def joined(device: torch.device) -> Iterator[ProcessGroup]:
     """Join the process group that torchrun started; without torchrun there is only this process."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield World(device)
+        yield ProcessGroup(device)
         return
     # Several training runs may share one process group: only the run that created it ends it.
     outer = distributed.is_initialized()
     if not outer:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield World(device, distributed.get_rank(), distributed.get_world_size())
+        yield ProcessGroup(device, distributed.get_rank(), distributed.get_world_size())
     finally:
         if not outer:
             distributed.destroy_process_group()

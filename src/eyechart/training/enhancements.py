@@ -48,7 +48,7 @@ from eyechart.training.data import (
 )
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, data_for, reject_softmax, start_of, trainable
-from eyechart.training.training_loop import Start, Training, new_network, train
+from eyechart.training.training_loop import InitialModel, Training, new_network, train
 
 STANDARD, TUNED = "standard", "trained on"
 EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
@@ -300,7 +300,7 @@ def _train_all(
             train(Training(other, data, asked.recipe), device, path, progress)
 
 
-def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabeledImages) -> Start:
+def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabeledImages) -> InitialModel:
     """Return a new copy of the standard network for fine-tuning."""
     if model is not None:
         return start_of(model, asked.network)
@@ -308,7 +308,9 @@ def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabeledImag
     loaded = load_model(str(path), torch.device("cpu"), half=False, trust=True)
     assert loaded.module is not None, "a checkpoint is a module"
     held = read_checkpoint(path)
-    return Start(loaded.module, held.network, held.base, data.class_names, loaded.preprocessing)
+    return InitialModel(
+        loaded.module, held.network, held.base, data.class_names, loaded.preprocessing
+    )
 
 
 def _test_all(

@@ -20,8 +20,8 @@ from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.stats.intervals import CONFIDENCE, Interval, wilson_interval
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import Held, LabeledImages
-from eyechart.training.distributed import World
+from eyechart.training.data import DeviceDataset, LabeledImages
+from eyechart.training.distributed import ProcessGroup
 from eyechart.training.recipe import Recipe
 
 
@@ -73,7 +73,7 @@ LOOKED_AT = 64
 
 
 def predict_held(
-    models: Sequence[Model], held: Held, mixture: Mixture | None = None
+    models: Sequence[Model], held: DeviceDataset, mixture: Mixture | None = None
 ) -> list[Tensor]:
     """Return the class that each model predicts for each image, (N,) on the device.
 
@@ -100,7 +100,9 @@ class Blocks:
     `steps`: number of steps per epoch.
     """
 
-    def __init__(self, held: Held, mixture: Mixture, recipe: Recipe, world: World) -> None:
+    def __init__(
+        self, held: DeviceDataset, mixture: Mixture, recipe: Recipe, world: ProcessGroup
+    ) -> None:
         self.held, self.recipe, self.world = held, recipe, world
         count = len(held.data)
         self.length = recipe.length(count, world.count)
@@ -190,7 +192,7 @@ def clean_accuracy(checkpoint: Path, test: LabeledImages, device: torch.device) 
     """Return the accuracy of a checkpoint's network on test images."""
     # The checkpoint comes from this training, so it is trusted.
     model = load_model(str(checkpoint), device, trust=True)
-    held = Held(test, device)
+    held = DeviceDataset(test, device)
     (classes,) = predict_held([model], held)
     share = float((classes == held.labels).double().mean())
     return CleanAccuracy(share, wilson_interval(share, len(test), CONFIDENCE), len(test))

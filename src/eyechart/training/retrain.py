@@ -40,7 +40,7 @@ from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import LabeledImages, reject_shared, training_data
 from eyechart.training.distributed import is_first_process
 from eyechart.training.recipe import Recipe
-from eyechart.training.training_loop import Start, Training, train
+from eyechart.training.training_loop import InitialModel, Training, train
 
 CLEAN_ACCURACY = "clean_accuracy"
 
@@ -243,7 +243,7 @@ def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) 
     return training_data(images, all_names, min_per_class=1)
 
 
-def start_of(model: Model, spec: str) -> Start:
+def start_of(model: Model, spec: str) -> InitialModel:
     """Return a copy of the model to start training from, since the model may be in use elsewhere.
 
     If the model is an eyechart checkpoint, the new checkpoint refers to the same network or base
@@ -259,7 +259,7 @@ def start_of(model: Model, spec: str) -> Start:
     except Exception as error:
         raise UsageError(f"{model.name} cannot be copied: {in_one_line(error)}.") from error
     names = ("", base, ()) if held is None else (held.network, held.base, held.class_names)
-    return Start(module, *names, model.preprocessing, model.trained_on)
+    return InitialModel(module, *names, model.preprocessing, model.trained_on)
 
 
 def checkpoint_at(spec: str) -> Checkpoint | None:

@@ -20,7 +20,7 @@ from eyechart.core.signals import RECEIVED
 from eyechart.core.storage.files import write_torch
 from eyechart.core.storage.run_folder import Settings, first_change
 from eyechart.models.checkpoint import load, read_checkpoint
-from eyechart.training.distributed import World
+from eyechart.training.distributed import ProcessGroup
 
 SUFFIX = ".state"
 SAVE_EVERY = 60.0
@@ -66,7 +66,7 @@ class TrainingState:
         prepare: Callable[[], Batch],
         learn: Callable[[Batch], None],
         advance: Callable[[], None],
-        world: World,
+        world: ProcessGroup,
     ) -> None:
         """Run all remaining steps.
 
@@ -113,7 +113,7 @@ class TrainingState:
         self.optimizer.load_state_dict(held["optimizer"])
         return int(held["step"])
 
-    def _save(self, world: World) -> None:
+    def _save(self, world: ProcessGroup) -> None:
         if world.is_first:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             held = {

@@ -22,7 +22,7 @@ from eyechart.core.storage.run_folder import Settings
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
-from eyechart.training.distributed import World
+from eyechart.training.distributed import ProcessGroup
 from eyechart.training.image_blocks import generator
 from eyechart.training.recipe import StyleRecipe
 from eyechart.training.state import TrainingState
@@ -220,7 +220,7 @@ class _StyleTraining:
             lambda: state.n_done,
             learn,
             lambda: advance(1, ""),
-            World(self.device),
+            ProcessGroup(self.device),
         )
 
     def _learn(self) -> None:

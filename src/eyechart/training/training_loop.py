@@ -26,15 +26,15 @@ from eyechart.models.model import identity_of, in_one_line, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import Held, LabeledImages
-from eyechart.training.distributed import World, joined
+from eyechart.training.data import DeviceDataset, LabeledImages
+from eyechart.training.distributed import ProcessGroup, joined
 from eyechart.training.image_blocks import Blocks, mixing_weights
 from eyechart.training.recipe import Recipe
 from eyechart.training.state import TrainingState, is_finished, state_path
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class InitialModel:
     """What a training run starts from: a module, which is modified, and checkpoint metadata.
 
     Either `network` is the module's architecture, or `base` is the model it comes from, as a string
@@ -49,14 +49,14 @@ class Start:
     trained_on: tuple[str, ...] = ()
 
 
-def new_network(name: str, data: LabeledImages, seed: int, steps: Preprocessing) -> Start:
+def new_network(name: str, data: LabeledImages, seed: int, steps: Preprocessing) -> InitialModel:
     """Return an untrained network for the classes of the data; its weights depend on the seed."""
     with torch.random.fork_rng(devices=[]):
         # Imports on the first call may draw random numbers, so call it once before seeding.
         build_network(name, len(data.class_names))
         torch.manual_seed(hash64("weights", seed) >> 1)
         module = build_network(name, len(data.class_names))
-    return Start(module, name, "", data.class_names, steps)
+    return InitialModel(module, name, "", data.class_names, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Training:
     To start again, pass a new module, because training modifies the module.
     """
 
-    start: Start
+    start: InitialModel
     data: LabeledImages
     recipe: Recipe
     mixture: Mixture = field(default_factory=Mixture)
@@ -101,7 +101,7 @@ def train(
     device: torch.device,
     path: Path,
     progress: Progress,
-    held: Held | None = None,
+    held: DeviceDataset | None = None,
 ) -> Path:
     """Train the module, write its checkpoint to `path` and return the path.
 
@@ -123,7 +123,9 @@ def train(
         # Training seeds torch at every step; the caller's random state is restored afterwards.
         forked = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=forked):
-            run = _Run(training, held or Held(training.data, device), path, settings, world)
+            run = _Run(
+                training, held or DeviceDataset(training.data, device), path, settings, world
+            )
             run.go(progress)
         # The first process writes the checkpoint, which the others may load next.
         world.wait()
@@ -134,7 +136,12 @@ class _Run:
     """The state of a training run: the module, its optimizer, and the number of steps done."""
 
     def __init__(
-        self, training: Training, held: Held, path: Path, settings: Settings, world: World
+        self,
+        training: Training,
+        held: DeviceDataset,
+        path: Path,
+        settings: Settings,
+        world: ProcessGroup,
     ) -> None:
         start, recipe, device = training.start, training.recipe, held.device
         self.start, self.recipe, self.path = start, recipe, path
@@ -164,7 +171,7 @@ class _Run:
         """The number of steps done."""
         return self.state.n_done
 
-    def _tuned(self, held: Held) -> list[nn.Parameter]:
+    def _tuned(self, held: DeviceDataset) -> list[nn.Parameter]:
         """Return the parameters that are trained; the others get no gradients."""
         part = self.module
         if self.recipe.tune == "last":

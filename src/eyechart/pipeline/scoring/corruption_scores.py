@@ -176,7 +176,7 @@ class CorruptionScorer:
                 weights,
             ),
             clusters=predictions.image,
-            all_clusters=predictions.universe,
+            all_clusters=predictions.resampled_images,
             weights=weights,
             **self.fit.options(),
         )

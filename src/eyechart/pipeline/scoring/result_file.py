@@ -132,7 +132,7 @@ def _predictions(rows: HumanResponses) -> Predictions:
         clean_correct=(rows.clean_response == rows.label).astype(np.float64),
         lost_correct=unknown,
         lost_consistent=unknown,
-        universe=np.arange(len(images)),
+        resampled_images=np.arange(len(images)),
     )
 
 

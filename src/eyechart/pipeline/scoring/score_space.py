@@ -205,7 +205,7 @@ class SpaceScorer:
         weights = class_weights(predictions.label) if self._is_uneven else None
         # All corruptions resample the same images, so that replicates can be averaged over
         # corruptions.
-        return replace(predictions, universe=self._clean.image, weights=weights)
+        return replace(predictions, resampled_images=self._clean.image, weights=weights)
 
     def _scorer(self, entry: Entry) -> CorruptionScorer:
         references, why_none = self._humans
@@ -232,7 +232,7 @@ class SpaceScorer:
         task, clean = self.run.task, self._clean
         if not self._has_labels or not task.images.has_clean:
             return None
-        labeled = replace(clean.take(clean.label != NONE), universe=clean.image)
+        labeled = replace(clean.take(clean.label != NONE), resampled_images=clean.image)
         # Same weighting as the curves, which start at this accuracy.
         if self._is_uneven or (task.plan.balanced and self.run.is_sampled):
             labeled = replace(labeled, weights=class_weights(labeled.label))
