@@ -269,7 +269,7 @@ def test_a_random_order_holds_out_others(archive, run, tmp_path):
     held = [{int(name.rpartition("fine")[2]) for name in fold["held"]} for fold in (one, two)]
     assert not held[0] & held[1] and all(len(own) == 40 for own in held)
     assert not set(FIRST) <= held[0]
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["mixup_per_image"] is None
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["mixup_per_image"] is False
     for own in held:
         assert Counter(COARSE[fine] for fine in own) == dict.fromkeys(range(20), 2)
 

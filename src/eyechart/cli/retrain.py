@@ -21,11 +21,14 @@ from eyechart.training.recipe import RETRAINING, Recipe
 from eyechart.training.training_settings import EnhancementSettings, RetrainSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from eyechart.models.model import Model
+    from eyechart.results.schema import Results
     from eyechart.training.enhancements import EnhancementResults
-    from eyechart.training.retrain import Load, Retrained, Retraining
+    from eyechart.training.retrain import Load, Retraining, ScoreChange
 
 
 @examples(
@@ -103,15 +106,17 @@ def retrain(
             label_maps=test.loaded_maps,
         )
 
-    retrained = _run(asked, load, where)
-    if retrained is not None:
+    finished = _run(asked, load, where)
+    if finished is not None:
+        results, changes = finished
         # stored as typed, so that it can be run again
         command = shlex.join(["eyechart", *(context.obj or ())])
-        evaluation = retrained.evaluation.with_command(command)
-        _report(replace(retrained, evaluation=evaluation), out)
+        _report(results.with_command(command), changes, out)
 
 
-def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":
+def _run(
+    asked: "Retraining", load: "Load", device: "torch.device"
+) -> "tuple[Results, tuple[ScoreChange, ...]] | None":
     from eyechart.training.distributed import for_first, is_first_process
     from eyechart.training.retrain import retrain
 
@@ -123,14 +128,14 @@ def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retraine
         return retrain(asked, load, device, bars if is_first_process() else NoProgress())
 
 
-def _report(retrained: "Retrained", out: Path) -> None:
+def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> None:
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.terminal.retraining_tables import retraining_tables, write_changes
     from eyechart.results.writing import write_results
-    from eyechart.training.retrain import EVALUATION, TABLE
+    from eyechart.training.retrain import CHECKPOINT, EVALUATION, TABLE
 
     console = wide_console()
-    for title, parts in retraining_tables(retrained, console.width):
+    for title, parts in retraining_tables(results, changes, console.width):
         print(title)
         for table in parts:
             console.print(table)
@@ -138,11 +143,11 @@ def _report(retrained: "Retrained", out: Path) -> None:
         "Each score is followed by its 95 % confidence interval (bootstrap over images); p: paired"
         " tests with Holm correction over all lines."
     )
-    for warning in retrained.evaluation.warnings:
+    for warning in results.warnings:
         print(f"Note: {warning}")
-    written = [retrained.checkpoint, write_changes(retrained, out / TABLE)]
-    written += draw_curves(retrained.evaluation, out / EVALUATION)
-    written += write_results(retrained.evaluation, out / EVALUATION)
+    written = [out / CHECKPOINT, write_changes(results, changes, out / TABLE)]
+    written += draw_curves(results, out / EVALUATION)
+    written += write_results(results, out / EVALUATION)
     print("Written:")
     for path in written:
         print(f"  {path}")

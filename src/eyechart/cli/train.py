@@ -74,10 +74,9 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
         return
     print(f"Written: {out}, trained on {', '.join(mixture.names) or 'clean images'}.")
     if test is not None:
-        accuracy = clean_accuracy(out, test, where)
-        low, high = accuracy.interval
+        accuracy, (low, high) = clean_accuracy(out, test, where)
         print(
-            f"Accuracy {accuracy.value:.3f} on {count_of(accuracy.n_images, 'clean image')} (95 %"
+            f"Accuracy {accuracy:.3f} on {count_of(len(test), 'clean image')} (95 %"
             f" interval {low:.3f} to {high:.3f})."
         )
 

@@ -184,7 +184,6 @@ def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:
     return {
         "kind": "superclass",
         **recipe.settings(),
-        "tune": recipe.tune,
         "stimulus": data.train.images.stimulus.name,
         "superclasses": [
             f"{superclass.wnid} {superclass.name}" for superclass in data.superclasses

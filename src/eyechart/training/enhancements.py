@@ -152,8 +152,7 @@ class EnhancementStudy:
             "kind": "enhancements",
             "network": self.network,
             "enhancements": [enhancement.title for enhancement in self.enhancements],
-            # None, as recorded by versions without this option.
-            "pretrained": self.is_pretrained or None,
+            "pretrained": self.is_pretrained,
             "baseline": None if baseline is None else baseline.name,
         }
         open_run_folder(self.out, settings, work="comparison")

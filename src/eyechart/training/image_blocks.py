@@ -5,7 +5,6 @@ identical blocks. Trained networks are tested in blocks too.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -179,20 +178,13 @@ class Blocks:
         return self._drawn[1]
 
 
-@dataclass(frozen=True)
-class CleanAccuracy:
-    """The accuracy on clean images, 0…1, with Wilson's interval at level `CONFIDENCE`."""
-
-    value: float
-    interval: Interval
-    n_images: int
-
-
-def clean_accuracy(checkpoint: Path, test: LabeledImages, device: torch.device) -> CleanAccuracy:
-    """Return the accuracy of a checkpoint's network on test images."""
+def clean_accuracy(
+    checkpoint: Path, test: LabeledImages, device: torch.device
+) -> tuple[float, Interval]:
+    """Return the accuracy of a checkpoint's network on test images, with Wilson's interval."""
     # The checkpoint comes from this training, so it is trusted.
     model = load_model(str(checkpoint), device, trust=True)
     held = DeviceDataset(test, device)
     (classes,) = predict_held([model], held)
     share = float((classes == held.labels).double().mean())
-    return CleanAccuracy(share, wilson_interval(share, len(test), CONFIDENCE), len(test))
+    return share, wilson_interval(share, len(test), CONFIDENCE)

@@ -193,16 +193,8 @@ class Recipe:
         return self.lr * rise
 
     def settings(self) -> dict[str, object]:
-        """Return the recipe as plain values.
-
-        Settings that were added in later versions are omitted or None while they have their default
-        value, so that the settings of runs started with older versions still match.
-        """
-        settings = {**asdict(self), "milestones": list(self.milestones)}
-        if self.tune == "all":
-            del settings["tune"]
-        settings["mixup_per_image"] = self.mixup_per_image or None
-        return settings
+        """Return the recipe as plain values."""
+        return {**asdict(self), "milestones": list(self.milestones)}
 
 
 LIMITS = (

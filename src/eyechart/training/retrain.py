@@ -42,6 +42,9 @@ from eyechart.training.distributed import is_first_process
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import InitialModel, Training, train
 
+CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
+"""The files that are written into the output folder."""
+
 CLEAN_ACCURACY = "clean_accuracy"
 
 
@@ -101,10 +104,6 @@ def _scores(space: SpaceResults) -> dict[tuple[str, str], Estimate]:
     return scores
 
 
-CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
-"""The files that are written into the output folder."""
-
-
 class Load(Protocol):
     """A function that loads a model, like `load_model`; in full precision if `half` is False."""
 
@@ -151,19 +150,10 @@ class Retraining:
         self.settings.checked()
 
 
-@dataclass(frozen=True, eq=False)
-class Retrained:
-    """The retrained checkpoint, and the test results before and after retraining."""
-
-    checkpoint: Path
-    evaluation: Results
-    changes: tuple[ScoreChange, ...]
-
-
 def retrain(
     asked: Retraining, load: Load, device: torch.device, progress: Progress
-) -> Retrained | None:
-    """Train the model on corruptions, and test it before and after the training.
+) -> tuple[Results, tuple[ScoreChange, ...]] | None:
+    """Train the model on corruptions; return its results before and after, and the changes.
 
     Steps that an earlier run finished in the same folder are not repeated. Under torchrun only the
     first process runs the test; the others return None.
@@ -194,7 +184,7 @@ def retrain(
     results = predict_and_score(asked.settings, inputs, asked.out / EVALUATION, progress)
     changes = changes_of(results)
     notes = (*_on_number(asked, data), *on_clean(changes, asked.recipe.lr))
-    return Retrained(path, results.with_warnings(*notes), changes)
+    return results.with_warnings(*notes), changes
 
 
 def trainable(model: Model) -> nn.Module:

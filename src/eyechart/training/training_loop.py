@@ -81,18 +81,16 @@ class Training:
 
     def settings(self) -> dict[str, object]:
         """Return all settings of a training run as plain values, with user settings first."""
-        steps, data, recipe = self.start.preprocessing, self.data, self.recipe
-        identity = identity_of(self.start.module)
+        steps, data = self.start.preprocessing, self.data
         return {
-            **recipe.settings(),
+            **self.recipe.settings(),
             **self.mixture.settings(),
             "stimulus": data.images.stimulus.name,
             "size": list(data.size),
             "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
             "data": data.fingerprint,
             "transform": None if data.transform is None else data.transform.name,
-            # Recipes that train all parameters do not record `tune`, so `start` distinguishes them.
-            "start": identity if recipe.tune == "all" else f"{recipe.tune} layer of {identity}",
+            "start": identity_of(self.start.module),
         }
 
 

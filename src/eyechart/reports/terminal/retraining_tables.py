@@ -27,7 +27,8 @@ from eyechart.stats.p_values import SIGNIFICANT
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from eyechart.training.retrain import Retrained, ScoreChange
+    from eyechart.results.schema import Results
+    from eyechart.training.retrain import ScoreChange
 
 HEAD = ("corruption", "score", "before", "after", "after − before", "p, Holm", "95 % intervals")
 COLUMNS = ("before", "after", "space", "corruption", "trained_on", "score", "p_corrected")
@@ -38,14 +39,16 @@ CAPTION = (
 CLEAN = "clean"
 
 
-def retraining_tables(retrained: "Retrained", width: int) -> Iterator[tuple[str, list["Table"]]]:
+def retraining_tables(
+    results: "Results", changes: "Sequence[ScoreChange]", width: int
+) -> Iterator[tuple[str, list["Table"]]]:
     """Yield a title and tables no wider than `width` for each label space."""
-    before, after = retrained.evaluation.models
-    for space in dict.fromkeys(change.space for change in retrained.changes):
+    before, after = results.models
+    for space in dict.fromkeys(change.space for change in changes):
         scores = before.space(space)
         rows = [
             _change_row(change, change.corruption in after.marked, scores.verdict)
-            for change in retrained.changes
+            for change in changes
             if change.space == space
         ]
         images = f"{scores.n_images} {plural(scores.n_images, 'image')}"
@@ -72,13 +75,13 @@ def _change_row(change: "ScoreChange", is_marked: bool, verdict: str) -> list[st
     ]
 
 
-def write_changes(retrained: "Retrained", path: Path) -> Path:
+def write_changes(results: "Results", changes: "Sequence[ScoreChange]", path: Path) -> Path:
     """Write one row per label space, corruption and score, and return the path."""
-    return write_text(path, csv_text(_line(retrained, change) for change in retrained.changes))
+    return write_text(path, csv_text(_line(results, change) for change in changes))
 
 
-def _line(retrained: "Retrained", change: "ScoreChange") -> dict[str, object]:
-    before, after = retrained.evaluation.models
+def _line(results: "Results", change: "ScoreChange") -> dict[str, object]:
+    before, after = results.models
     verdict = before.spaces[change.space].verdict
     numbers = {}
     for when, estimate in (("before", change.before), ("after", change.after)):
