@@ -100,7 +100,7 @@ def _seconds_each(fit: Callable[[Bins, Curve, float], object], curve: Curve, som
     """Return the mean seconds per fit over some of the curve's resampled counts."""
     starts = curve.refits(0.0)[:some]
     start = time.perf_counter()
-    for own, left in zip(curve.replicate_bins[:some], starts, strict=True):
+    for own, left in zip(curve.refit_bins.rows()[:some], starts, strict=True):
         fit(own, curve, float(left))
     return (time.perf_counter() - start) / some
 

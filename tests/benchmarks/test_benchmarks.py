@@ -210,10 +210,10 @@ def test_the_rival_of_the_curves_fits_the_same_curve():
         change, correct.astype(float), anchor=0.85, n_bootstrap=3, estimator="spline"
     )
     grid = np.linspace(0, 1, 501)
-    for index, bins in enumerate(curve.replicate_bins):
+    for index, bins in enumerate(curve.refit_bins.rows()):
         rival = to_polynomials(bounded_least_squares(bins, curve, 0.85))
         np.testing.assert_allclose(rival(grid), curve.refits(grid)[:, index], atol=1e-5)
-    assert len(curve.replicate_bins) == 3
+    assert len(curve.refit_bins.rows()) == 3
 
 
 def test_bench_of_curves_prints_and_writes_its_figures(bench, tmp_path):

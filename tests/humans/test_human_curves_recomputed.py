@@ -73,8 +73,7 @@ def test_an_accuracy_curve_starts_at_the_clean_accuracy_of_its_table(
     assert (printed[0], printed[4], printed[-1]) == (f"{area:.3f}", f"{clean:.3f}", "1,500")
     line = reference_line(reference, "frost", "accuracy", 0.95, Fit(n_bootstrap=10))
     assert line.values[0] == pytest.approx(np.interp(0, *corners))
-    start = reference.left_end("frost")
-    assert start.rate == pytest.approx(clean) and start.is_own
+    assert reference.left_end("frost") == (pytest.approx(clean), True)
 
 
 def test_responses_to_clean_images_shown_apart_decide_where_the_curve_starts(

@@ -129,7 +129,7 @@ def test_with_fewer_choices_both_curves_end_alike_once_corrected(end):
     own = predictions()
     two = Reference("two", humans_like(own)).responses
     two = HumanResponses(**{**vars(two), "choices": 2, "correct": 0.5 + 0.5 * two.correct})
-    reference = Reference("two", two).meeting(16, chance_correct=True)
+    reference = Reference("two", two).for_choices(16, chance_correct=True)
     humans = score(own, reference, Fit(right_anchor=end, n_bootstrap=3)).accuracy.humans
     ends = [float(curve(1.0)) for curve in (humans.line.fitted, humans.model_line.fitted)]
     assert ends == pytest.approx([0, 0] if end == "chance" else [0.04, 0.04], abs=2e-6)

@@ -230,7 +230,7 @@ def test_curves_start_at_the_accuracy_on_clean_images():
     for experiment, rate in own.items():
         curve = reference.curve(experiment, n_bootstrap=50)
         assert curve.left == pytest.approx(rate, abs=1e-9)
-        assert reference.left_end(experiment).is_own == (experiment != "noise")
+        assert reference.left_end(experiment)[1] == (experiment != "noise")
     # the noise experiment's clean pictures were shown to others, of whom no one is resampled
     assert np.ptp(reference.curve("noise", n_bootstrap=50).band(0.0)) < 1e-6
     assert np.ptp(reference.curve("lowpass", n_bootstrap=50).band(0.0)) > 0.02
@@ -278,7 +278,7 @@ def test_trials_of_the_publication_lead_to_the_packaged_counts():
         assert responses.correct[own].sum() == int(row["correct"])
         assert (responses.response[own] == "").sum() == int(row["no_response"])
     # and to the same curve, but for the clean pictures, which this experiment did not show
-    left = find_reference("geirhos").left_end("noise").rate
+    left = find_reference("geirhos").left_end("noise")[0]
     imported = Reference("imported", responses).curve("noise", anchor=left, n_bootstrap=2)
     packaged_curve = find_reference("geirhos").curve("noise", n_bootstrap=2)
     assert imported.area == pytest.approx(packaged_curve.area, abs=0.01)
@@ -365,10 +365,10 @@ def test_two_choices_never_meet_sixteen_unless_asked(write):
     responses = import_responses([table], "counts", corruption="frost")
     assert responses.choices == 2
     reference = Reference("cars", responses)
-    assert reference.meeting(2) is reference
+    assert reference.for_choices(2) is reference
     with pytest.raises(ec.UsageError, match="Humans had 2 choices in cars, not 16"):
-        reference.meeting(16)
-    corrected = reference.meeting(16, chance_correct=True)
+        reference.for_choices(16)
+    corrected = reference.for_choices(16, chance_correct=True)
     assert "corrected for chance (2 choices)" in corrected.describe("frost")
     assert "chance" not in reference.describe("frost")
     own, other = (each.curve("frost", n_bootstrap=5) for each in (reference, corrected))

@@ -242,9 +242,9 @@ def test_merged_references_pool_responses_and_keep_clean_images_and_humans_apart
     assert merged.n_participants("frost") == 4 and merged.count("frost") == 1200
     own = {name: find_reference(str(path)) for name, path in (("one", one), ("two", two))}
     # fog was seen by the second study alone, and starts at its clean images
-    assert merged.left_end("fog").rate == own["two"].left_end("fog").rate
-    ends = [own[name].left_end("frost").rate for name in own]
-    assert merged.left_end("frost").rate == pytest.approx(np.mean(ends))
+    assert merged.left_end("fog")[0] == own["two"].left_end("fog")[0]
+    ends = [own[name].left_end("frost")[0] for name in own]
+    assert merged.left_end("frost")[0] == pytest.approx(np.mean(ends))
     area = merged.curve("fog", n_bootstrap=2).area
     assert area == pytest.approx(own["two"].curve("fog", n_bootstrap=2).area, abs=1e-9)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import eyechart as ec
-from eyechart.scores.curve_significance import GRID, difference, intervals_overlap
+from eyechart.scores.curve_significance import apart_ranges, difference, intervals_overlap
 from eyechart.scores.human_relative import scenario
 
 
@@ -56,8 +56,8 @@ def test_a_curve_does_not_differ_from_itself():
     assert same.area_difference == same.largest == 0
     assert same.interval == (0, 0)
     assert same.p_value == same.p_value_largest == 1
-    overlap = intervals_overlap(curve, curve)
-    assert overlap.areas and overlap.points.all() and len(overlap.points) == len(GRID)
+    assert intervals_overlap(curve, curve)
+    assert not apart_ranges(curve, curve, 0.83, ("first", "second"))
     assert scenario(curve, curve).name == "inconclusive"
 
 
@@ -73,8 +73,9 @@ def test_a_large_difference_is_found():
     back = difference(second, first)
     assert back.area_difference == -found.area_difference
     assert back.largest == pytest.approx(found.largest, abs=1e-12)
-    overlap = intervals_overlap(first, second)
-    assert not overlap.areas and not overlap.points[100]
+    assert not intervals_overlap(first, second)
+    ranges = apart_ranges(first, second, 0.83, ("first", "second"))
+    assert any(lead.start <= 0.25 <= lead.end for lead in ranges if lead.who == "first")
 
 
 def test_unpaired_curves_are_resampled_independently_although_they_share_a_seed():
@@ -159,8 +160,8 @@ def test_equal_truths_differ_as_often_as_the_level_says(paired):
         areas.append(found.p_value < 0.05)
         largest.append(found.p_value_largest < 0.05)
         verdicts.append(scenario(*curves, paired=paired).name != "inconclusive")
-        overlap = intervals_overlap(*curves)
-        rule.append([not overlap.areas, not overlap.points.all()])
+        ranges = apart_ranges(*curves, 0.83, ("first", "second"))
+        rule.append([not intervals_overlap(*curves), len(ranges) > 0])
     rates = [np.mean(own) for own in (areas, largest, verdicts)]
     print("area, largest, verdict:", rates, "83 % rule:", np.mean(rule, axis=0))
     # three standard errors of 200 trials at 0.05 are 0.046

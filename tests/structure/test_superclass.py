@@ -708,7 +708,7 @@ def test_results_are_read_back_as_they_were_written(finished):
     out, results = finished
     assert read_superclass_results(out) == results
     told = json.loads((out / "results.json").read_text(encoding="utf-8"))
-    assert told["kind"] == "superclass" and told["schema"] == 2
+    assert told["kind"] == "superclass" and told["schema"] == 1
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"kind": "style"}', '{"kind": "superclass"}'])

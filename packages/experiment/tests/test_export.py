@@ -426,7 +426,7 @@ def test_a_model_is_scored_beside_the_humans_of_a_study(run, tmp_path):
     assert "Flow of participants, humans" in page and note in page
     # the human curve is that of the robots, where both were observed
     start = reference.left_end("vcr/gaussian_noise")
-    assert start.rate == pytest.approx(attentive(0.0), abs=0.06)
+    assert start[0] == pytest.approx(attentive(0.0), abs=0.06)
 
 
 def humans_area(corruption):

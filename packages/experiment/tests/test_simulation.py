@@ -56,7 +56,7 @@ def check(out, spammers, **fit):
     clean = reference.responses.only(reference.responses.corruption == CLEAN)
     hits, asked = int(clean.correct.sum()), len(clean)
     left = reference.left_end(CORRUPTIONS[0])
-    assert left is not None and left.rate == pytest.approx(hits / asked)
+    assert left is not None and left[0] == pytest.approx(hits / asked)
     assert binomtest(hits, asked, 1 - CURVE.lapse).pvalue > 0.001
     return counted["attentive"], figures
 

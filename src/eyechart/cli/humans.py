@@ -147,8 +147,9 @@ def _line(reference: "Reference", experiment: str) -> str:
     start = reference.left_end(experiment)
     clean = ""
     if start is not None:
-        clean = f", accuracy on clean images {start.rate:.3f}"
-        clean += "" if start.is_own else " (from other participants)"
+        rate, is_own = start
+        clean = f", accuracy on clean images {rate:.3f}"
+        clean += "" if is_own else " (from other participants)"
     return (
         f"{experiment}: {reference.size_in_words(experiment)}, {where}, {' and '.join(known)}"
         f"{clean}; {_matched(reference, experiment)}"

@@ -77,7 +77,7 @@ def retrain(
     entries = tuple(plan.entries())
     tested_too = replace(plan, corruptions=settings.also).entries() if settings.also else ()
     names = dict.fromkeys(entry.name for entry in (*entries, *tested_too))
-    asked = Retraining(
+    retraining = Retraining(
         settings.model,
         settings.train_images,
         find_source(settings.images, settings.stimulus, None, out),
@@ -87,7 +87,7 @@ def retrain(
         recipe,
         settings.max_train_images,
     )
-    asked.check()
+    retraining.check()
     if settings.preset is not None:
         values = {**vars(test.at_published_strengths()), "stimulus": settings.stimulus}
         print(preset_line(settings.preset, TESTS, values, len(names)))
@@ -106,7 +106,7 @@ def retrain(
             label_maps=test.loaded_maps,
         )
 
-    finished = _run(asked, load, where)
+    finished = _run(retraining, load, where)
     if finished is not None:
         results, changes = finished
         # stored as typed, so that it can be run again
@@ -115,17 +115,17 @@ def retrain(
 
 
 def _run(
-    asked: "Retraining", load: "Load", device: "torch.device"
+    retraining: "Retraining", load: "Load", device: "torch.device"
 ) -> "tuple[Results, tuple[ScoreChange, ...]] | None":
     from eyechart.training.distributed import for_first, is_first_process
     from eyechart.training.retrain import retrain
 
     with (
-        for_first(lock_folder(asked.out)),
-        resumable(asked.out, "finished work"),
+        for_first(lock_folder(retraining.out)),
+        resumable(retraining.out, "finished work"),
         ProgressBars() as bars,
     ):
-        return retrain(asked, load, device, bars if is_first_process() else NoProgress())
+        return retrain(retraining, load, device, bars if is_first_process() else NoProgress())
 
 
 def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> None:
@@ -214,10 +214,10 @@ def enhancements(
         test, images=settings.images, suite=settings.suite, seed=recipe.seed, humans=None
     )
     arch, out = settings.arch, settings.out
-    asked = EnhancementStudy(
+    study = EnhancementStudy(
         arch, recipe, tuple(chosen), test, out, settings.pretrained, settings.baseline
     )
-    asked.check()
+    study.check()
     note_left_out(test.plan.left_out())
     where = find_device(settings.device)
 
@@ -234,7 +234,7 @@ def enhancements(
         settings.images, settings.train_images, settings.stimulus, leave_out=out
     )
     with lock_folder(out), resumable(out, "finished work"), ProgressBars() as bars:
-        compared = compare_enhancements(asked, sources, load, where, bars)
+        compared = compare_enhancements(study, sources, load, where, bars)
     _show_enhancements(compared, arch, settings.tuning_epochs)
     for folder, evaluation in compared.evaluations.items():
         write_results(evaluation, folder)

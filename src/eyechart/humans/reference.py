@@ -62,14 +62,6 @@ class Point:
         return wilson_interval(round(self.hits) / self.n_responses, self.n_responses, level)
 
 
-@dataclass(frozen=True)
-class LeftEnd:
-    """Hit rate on clean images, and whether these images were shown in the experiment itself."""
-
-    rate: float
-    is_own: bool
-
-
 @dataclass(frozen=True, eq=False)
 class Reference:
     """A set of human responses, and the corruptions for which they can be used.
@@ -230,7 +222,7 @@ class Reference:
             f" {how}{chance}"
         )
 
-    def meeting(self, choices: int, chance_correct: bool = False) -> "Reference":
+    def for_choices(self, choices: int, chance_correct: bool = False) -> "Reference":
         """Return a reference that can be compared with a model that has this number of choices.
 
         If participants had a different number of choices, the reference is corrected for chance,
@@ -328,8 +320,11 @@ class Reference:
             points.append(Point((low, middle, high), int(responses.trials[rows].sum()), total))
         return sorted(points, key=lambda point: point.delta_v[1])
 
-    def left_end(self, experiment: str, metric: str = "accuracy") -> LeftEnd | None:
-        """Return the hit rate on clean images, or None if participants saw no clean images."""
+    def left_end(self, experiment: str, metric: str = "accuracy") -> tuple[float, bool] | None:
+        """Return the hit rate on clean images, and whether the experiment itself showed these.
+
+        Return None if participants saw no clean images.
+        """
         clean = self._clean(self._rows(experiment), metric)
         if not len(clean):
             return None
@@ -337,7 +332,7 @@ class Reference:
         rate = float(np.average(_hits(clean, metric), weights=clean.trials))
         responses = self._rows(experiment)
         is_own = bool((clean.corruption == experiment).all()) or _same_images(responses, clean)
-        return LeftEnd(rate, is_own)
+        return rate, is_own
 
     def _rows(self, experiment: str) -> HumanResponses:
         return self.judged.only(self.judged.corruption == experiment)

@@ -399,8 +399,8 @@ def _read(path: Path) -> CalibrationContent:
         ) from None
 
 
-def _check_same(path: Path, known: CalibrationFacts, asked: CalibrationFacts) -> None:
-    for name, value in asked.items():
+def _check_same(path: Path, known: CalibrationFacts, wanted: CalibrationFacts) -> None:
+    for name, value in wanted.items():
         if known.get(name) != value:
             raise UsageError(
                 f"{path} is from a calibration with other settings ({name}: {known.get(name)}, not "

@@ -76,7 +76,7 @@ def _find(settings: ComparisonSettings, name: str, labels: str) -> tuple[Referen
     reference = find_reference(name, settings.clean_responses)
     if reference.choices != len(CATEGORIES):
         if settings.chance_correct:
-            return reference.meeting(len(CATEGORIES), chance_correct=True), ""
+            return reference.for_choices(len(CATEGORIES), chance_correct=True), ""
         if labels == ENTRY16:
             raise UsageError(
                 f"Humans had {reference.choices} choices in {reference.name}, not"

@@ -1,6 +1,5 @@
 """Tests of whether two curves differ: overlap of intervals, and bootstrap tests."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -34,14 +33,6 @@ class Lead(Record):
     """Who is ahead: "model" or "humans"; for two corruptions "first" or "second"."""
 
 
-@dataclass(frozen=True, eq=False)
-class IntervalOverlap:
-    """Whether the intervals of two areas overlap, and where on `GRID` the curves' bands overlap."""
-
-    areas: bool
-    points: NDArray[np.bool_]
-
-
 class Difference(Record):
     """First curve minus second: difference of the areas, and largest difference along the curves.
 
@@ -66,23 +57,15 @@ class Difference(Record):
     """Whether bootstrap replicates were paired by image."""
 
 
-def intervals_overlap(
-    first: Curve, second: Curve, level: float = PUBLISHED_LEVEL
-) -> IntervalOverlap:
-    """Return where the intervals of two curves overlap (the VCR paper's rule, at 83 %).
+def intervals_overlap(first: Curve, second: Curve, level: float = PUBLISHED_LEVEL) -> bool:
+    """Return whether the intervals of two areas overlap (the VCR paper's rule, at 83 %).
 
     Two 83 % intervals that just touch correspond to p = 0.05 only if the curves are independent and
-    have equal standard errors; p is 0.066 at a ratio of 2 and 0.106 at a ratio of 5. The rule is
-    applied pointwise without correction, so it finds a chance difference somewhere along a curve
-    more often than these p-values suggest. `difference` has neither flaw.
+    have equal standard errors; p is 0.066 at a ratio of 2 and 0.106 at a ratio of 5. Applied along
+    the curves (`apart_ranges`), pointwise and without correction, the rule finds a chance
+    difference more often than these p-values suggest. `difference` has neither flaw.
     """
     check_comparable(first, second)
-    above, below = _apart(first, second, level)
-    return IntervalOverlap(area_intervals_overlap(first, second, level), ~(above | below))
-
-
-def area_intervals_overlap(first: Curve, second: Curve, level: float = PUBLISHED_LEVEL) -> bool:
-    """Return whether the intervals of two areas overlap: the rule of `intervals_overlap`."""
     (low, high), (other_low, other_high) = first.interval(level), second.interval(level)
     return low <= other_high and other_low <= high
 

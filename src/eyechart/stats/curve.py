@@ -120,11 +120,6 @@ class Curve(CheckedFields):
         """The replicates, stacked into one piecewise polynomial."""
         return stacked(self.replicates)
 
-    @property
-    def replicate_bins(self) -> tuple[Bins, ...]:
-        """The bins of each replicate."""
-        return self.refit_bins.rows()
-
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
         """Which bins count as observed: bins with enough samples, and narrow gaps between them."""

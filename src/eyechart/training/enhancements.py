@@ -195,7 +195,7 @@ class _Baseline:
 
 
 def compare_enhancements(
-    asked: EnhancementStudy,
+    study: EnhancementStudy,
     sources: TrainingSources,
     load: Load,
     device: torch.device,
@@ -205,37 +205,37 @@ def compare_enhancements(
 
     `load`: a function that loads pretrained models and the checkpoints written by this function.
     """
-    asked.check()
+    study.check()
     # Compared with published results, whose strengths are sampled like this.
-    asked = replace(asked, settings=asked.settings.at_published_strengths())
+    study = replace(study, settings=study.settings.at_published_strengths())
     images, test = sources.load(progress)
-    test = _chosen(test, asked.settings)
-    baseline = _baseline(asked, test, load, device)
-    if asked.is_pretrained:
-        model, data = _pretrained(asked, images, test, load, device)
+    test = _chosen(test, study.settings)
+    baseline = _baseline(study, test, load, device)
+    if study.is_pretrained:
+        model, data = _pretrained(study, images, test, load, device)
     else:
-        model, data = None, _from_scratch(asked, images, test)
-    asked.open(baseline.model)
-    _train_all(asked, model, data, device, progress)
-    return _test_all(asked, sources, test, baseline, load=load, device=device, progress=progress)
+        model, data = None, _from_scratch(study, images, test)
+    study.open(baseline.model)
+    _train_all(study, model, data, device, progress)
+    return _test_all(study, sources, test, baseline, load=load, device=device, progress=progress)
 
 
 def _baseline(
-    asked: EnhancementStudy, test: ImageSet, load: Load, device: torch.device
+    study: EnhancementStudy, test: ImageSet, load: Load, device: torch.device
 ) -> _Baseline:
     """Return the baseline; an invalid one raises an error before anything is trained."""
-    if asked.baseline == STANDARD:
+    if study.baseline == STANDARD:
         return _Baseline(STANDARD)
-    models, name = with_baseline([], asked.baseline, load)
+    models, name = with_baseline([], study.baseline, load)
     if models:
         check_models(models, test, device)
-        check_labels(asked.settings.plan, models, test)
+        check_labels(study.settings.plan, models, test)
         return _Baseline(name, models[0])
-    choose_baseline(name, asked.settings.plan, test, ())
+    choose_baseline(name, study.settings.plan, test, ())
     return _Baseline(name)
 
 
-def _from_scratch(asked: EnhancementStudy, images: ImageSet, test: ImageSet) -> LabeledImages:
+def _from_scratch(study: EnhancementStudy, images: ImageSet, test: ImageSet) -> LabeledImages:
     """Return the training data, after checking that the networks can be trained."""
     data = training_data(images)
     # Checked here rather than after everything is trained.
@@ -245,24 +245,24 @@ def _from_scratch(asked: EnhancementStudy, images: ImageSet, test: ImageSet) -> 
             f"{images.source} has no images of the class {strange[0]!r}, which {test.source}"
             " has: add some, or remove the class."
         )
-    for enhancement in asked.enhancements:
+    for enhancement in study.enhancements:
         if enhancement.network:
             build_network(enhancement.network, len(data.class_names))
     return data
 
 
 def _pretrained(
-    asked: EnhancementStudy, images: ImageSet, test: ImageSet, load: Load, device: torch.device
+    study: EnhancementStudy, images: ImageSet, test: ImageSet, load: Load, device: torch.device
 ) -> tuple[Model, LabeledImages]:
     """Return the standard network and the data for fine-tuning it, after checking both."""
     # In full precision, because it is fine-tuned.
-    model = load(asked.network, half=False)
+    model = load(study.network, half=False)
     trainable(model)
     larger = [
-        load(enhancement.network) for enhancement in asked.enhancements if enhancement.network
+        load(enhancement.network) for enhancement in study.enhancements if enhancement.network
     ]
     check_models([model, *larger], test, device)
-    check_labels(asked.settings.plan, [model, *larger], test)
+    check_labels(study.settings.plan, [model, *larger], test)
     reject_softmax(model, test)
     return model, data_for(model, images, test.labels)
 
@@ -275,7 +275,7 @@ def _chosen(test: ImageSet, settings: EvaluateSettings) -> ImageSet:
 
 
 def _train_all(
-    asked: EnhancementStudy,
+    study: EnhancementStudy,
     model: Model | None,
     data: LabeledImages,
     device: torch.device,
@@ -283,27 +283,27 @@ def _train_all(
 ) -> None:
     """Train the networks missing in the folder; `model`: the standard network if pretrained."""
     steps = Preprocessing(None, *mean_and_deviation(data))
-    seed = asked.recipe.seed
+    seed = study.recipe.seed
     if model is None:
-        first = new_network(asked.network, data, seed, steps)
-        train(Training(first, data, asked.recipe), device, asked.path(STANDARD), progress)
-    for enhancement in asked.enhancements:
-        path = asked.path(enhancement.name)
+        first = new_network(study.network, data, seed, steps)
+        train(Training(first, data, study.recipe), device, study.path(STANDARD), progress)
+    for enhancement in study.enhancements:
+        path = study.path(enhancement.name)
         if enhancement.recipe is not None:
-            start = _tuned_start(asked, model, data)
+            start = _tuned_start(study, model, data)
             # Transformed per batch, because all equalized images may not fit into memory.
             tuning_data = replace(data, transform=EQUALIZED) if enhancement.equalized else data
             train(Training(start, tuning_data, enhancement.recipe), device, path, progress)
         elif enhancement.network and model is None:
             other = new_network(enhancement.network, data, seed, steps)
-            train(Training(other, data, asked.recipe), device, path, progress)
+            train(Training(other, data, study.recipe), device, path, progress)
 
 
-def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabeledImages) -> InitialModel:
+def _tuned_start(study: EnhancementStudy, model: Model | None, data: LabeledImages) -> InitialModel:
     """Return a new copy of the standard network for fine-tuning."""
     if model is not None:
-        return start_of(model, asked.network)
-    path = asked.path(STANDARD)
+        return start_of(model, study.network)
+    path = study.path(STANDARD)
     loaded = load_model(str(path), torch.device("cpu"), half=False, trust=True)
     assert loaded.module is not None, "a checkpoint is a module"
     held = read_checkpoint(path)
@@ -313,7 +313,7 @@ def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabeledImag
 
 
 def _test_all(
-    asked: EnhancementStudy,
+    study: EnhancementStudy,
     sources: TrainingSources,
     test: ImageSet,
     baseline: _Baseline,
@@ -323,18 +323,18 @@ def _test_all(
     progress: Progress,
 ) -> EnhancementResults:
     """Test every network: the ten-crop defense on uncropped images, others on cropped images."""
-    standard = load(asked.network if asked.is_pretrained else str(asked.path(STANDARD)))
+    standard = load(study.network if study.is_pretrained else str(study.path(STANDARD)))
     apart = [
         enhancement
-        for enhancement in asked.enhancements
+        for enhancement in study.enhancements
         if TEN_CROP in enhancement.defenses and sources.stimulus == CROPPED
     ]
-    near = [enhancement for enhancement in asked.enhancements if enhancement not in apart]
-    models = [standard, *(_load(asked, enhancement, standard, load) for enhancement in near)]
+    near = [enhancement for enhancement in study.enhancements if enhancement not in apart]
+    models = [standard, *(_load(study, enhancement, standard, load) for enhancement in near)]
     tested, divisor = baseline.among(models)
-    folder = asked.out / EVALUATION
+    folder = study.out / EVALUATION
     evaluation = predict_and_score(
-        replace(asked.settings, baseline=divisor),
+        replace(study.settings, baseline=divisor),
         EvaluationInputs(tested, test, device),
         folder,
         progress,
@@ -345,9 +345,9 @@ def _test_all(
         rows[enhancement.title] = _row(evaluation, model.name, enhancement.title)
     notes = []
     if apart:
-        folder = asked.out / EVALUATION_UNCROPPED
+        folder = study.out / EVALUATION_UNCROPPED
         evaluation, note = _test_uncropped(
-            asked, sources, standard, baseline, device=device, folder=folder, progress=progress
+            study, sources, standard, baseline, device=device, folder=folder, progress=progress
         )
         evaluations[folder] = evaluation
         notes.append(note)
@@ -357,17 +357,17 @@ def _test_all(
         }
     defenses = read_defenses([name for enhancement in near for name in enhancement.defenses])
     crops = crop_of_crop_note(defenses, test.sizes)
-    order = [STANDARD, *(enhancement.title for enhancement in asked.enhancements)]
+    order = [STANDARD, *(enhancement.title for enhancement in study.enhancements)]
     return EnhancementResults(
         evaluations,
         tuple(rows[title] for title in order),
-        asked.network if baseline.wanted == STANDARD else divisor,
+        study.network if baseline.wanted == STANDARD else divisor,
         (*notes, *([crops] if crops else [])),
     )
 
 
 def _test_uncropped(
-    asked: EnhancementStudy,
+    study: EnhancementStudy,
     sources: TrainingSources,
     standard: Model,
     baseline: _Baseline,
@@ -380,7 +380,7 @@ def _test_uncropped(
     images = load_labeled(
         sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
     )
-    images = _chosen(images, asked.settings)
+    images = _chosen(images, study.settings)
     # One crop of the same uncropped images, so that both networks see the same pixels.
     other = None if baseline.model is None else apply_defenses(baseline.model, [CENTER_CROP])
     middle = replace(baseline, model=other)
@@ -394,23 +394,23 @@ def _test_uncropped(
         # Published tables may not apply to uncropped images: then there is no mCE, and the note
         # says why.
         try:
-            choose_baseline(divisor, asked.settings.plan, images, ())
+            choose_baseline(divisor, study.settings.plan, images, ())
             note += "."
         except UsageError as error:
             divisor = NONE
             reason, _, _ = str(error).rpartition(": ")
             note += f", without mCE: {reason}."
-    settings = replace(asked.settings, baseline=divisor)
+    settings = replace(study.settings, baseline=divisor)
     inputs = EvaluationInputs(models, images, device)
     return predict_and_score(settings, inputs, folder, progress), note
 
 
-def _load(asked: EnhancementStudy, enhancement: Enhancement, standard: Model, load: Load) -> Model:
+def _load(study: EnhancementStudy, enhancement: Enhancement, standard: Model, load: Load) -> Model:
     model = standard
-    if enhancement.network and asked.is_pretrained:
+    if enhancement.network and study.is_pretrained:
         model = load(enhancement.network)
     elif enhancement.network or enhancement.recipe is not None:
-        model = load(str(asked.path(enhancement.name)))
+        model = load(str(study.path(enhancement.name)))
     return apply_defenses(model, enhancement.defenses)
 
 

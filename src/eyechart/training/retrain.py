@@ -151,39 +151,43 @@ class Retraining:
 
 
 def retrain(
-    asked: Retraining, load: Load, device: torch.device, progress: Progress
+    retraining: Retraining, load: Load, device: torch.device, progress: Progress
 ) -> tuple[Results, tuple[ScoreChange, ...]] | None:
     """Train the model on corruptions; return its results before and after, and the changes.
 
     Steps that an earlier run finished in the same folder are not repeated. Under torchrun only the
     first process runs the test; the others return None.
     """
-    asked.check()
+    retraining.check()
     # Compared with published results, whose strengths are sampled like this.
-    asked = replace(asked, settings=asked.settings.at_published_strengths())
-    model = load(asked.spec, half=False)
+    retraining = replace(retraining, settings=retraining.settings.at_published_strengths())
+    model = load(retraining.spec, half=False)
     trainable(model)
-    test = asked.source.load(asked.settings.plan, progress)
-    images = training_images(asked, test, progress)
+    test = retraining.source.load(retraining.settings.plan, progress)
+    images = training_images(retraining, test, progress)
     # Check everything that can fail before the training starts.
     reject_shared(images, test)
     check_models([model], test, device)
-    reject_unused(asked.settings.loaded_maps, [model])
-    check_labels(asked.settings.plan, [model], test)
-    find_humans(asked.settings)
+    reject_unused(retraining.settings.loaded_maps, [model])
+    check_labels(retraining.settings.plan, [model], test)
+    find_humans(retraining.settings)
     reject_softmax(model, test)
-    data = data_for(model, images, () if asked.settings.plan.labels == ENTRY16 else test.labels)
-    path = asked.out / CHECKPOINT
-    training = Training(start_of(model, asked.spec), data, asked.recipe, asked.mixture)
+    data = data_for(
+        model, images, () if retraining.settings.plan.labels == ENTRY16 else test.labels
+    )
+    path = retraining.out / CHECKPOINT
+    training = Training(
+        start_of(model, retraining.spec), data, retraining.recipe, retraining.mixture
+    )
     train(training, device, path, progress)
     if not is_first_process():
         return None
     # Loaded again, because the first copy is in full precision and the test uses the default.
-    both = [load(asked.spec), load(str(path))]
+    both = [load(retraining.spec), load(str(path))]
     inputs = EvaluationInputs(both, test, device)
-    results = predict_and_score(asked.settings, inputs, asked.out / EVALUATION, progress)
+    results = predict_and_score(retraining.settings, inputs, retraining.out / EVALUATION, progress)
     changes = changes_of(results)
-    notes = (*_on_number(asked, data), *on_clean(changes, asked.recipe.lr))
+    notes = (*_on_number(retraining, data), *on_clean(changes, retraining.recipe.lr))
     return results.with_warnings(*notes), changes
 
 
@@ -200,15 +204,15 @@ def trainable(model: Model) -> nn.Module:
     return module
 
 
-def training_images(asked: Retraining, test: ImageSet, progress: Progress) -> ImageSet:
+def training_images(retraining: Retraining, test: ImageSet, progress: Progress) -> ImageSet:
     """Return a class-balanced set of training images, decoded in the same way as test images."""
-    listed = find_images(asked.train_images, asked.out)
-    most = min(asked.max_train_images, len(listed))
-    plan = Plan(seed=asked.recipe.seed, max_images=most)
+    listed = find_images(retraining.train_images, retraining.out)
+    most = min(retraining.max_train_images, len(listed))
+    plan = Plan(seed=retraining.recipe.seed, max_images=most)
     chosen = [listed[position] for position in choose_images(listed, plan)]
     step = progress.begin("training images", len(chosen))
-    notes = unread_notes(asked.train_images, asked.out)
-    return load_listed(chosen, str(asked.train_images), test.stimulus.name, step, notes)
+    notes = unread_notes(retraining.train_images, retraining.out)
+    return load_listed(chosen, str(retraining.train_images), test.stimulus.name, step, notes)
 
 
 def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) -> LabeledImages:
@@ -270,11 +274,11 @@ def reject_softmax(model: Model, images: ImageSet) -> None:
         reject_probabilities(trainable(model)(model.preprocessing(destroyed)), model.name)
 
 
-def _on_number(asked: Retraining, data: LabeledImages) -> list[str]:
-    if len(data) >= asked.max_train_images:
+def _on_number(retraining: Retraining, data: LabeledImages) -> list[str]:
+    if len(data) >= retraining.max_train_images:
         return []
     return [
-        f"Trained with {count_of(len(data), 'image')} instead of {asked.max_train_images:,},"
+        f"Trained with {count_of(len(data), 'image')} instead of {retraining.max_train_images:,},"
         f" because {data.images.source} has no more usable images."
     ]
 

@@ -8,7 +8,7 @@ from eyechart.core.parallel import map_on_threads
 from eyechart.humans.transfer import SimilarClasses
 from eyechart.results.model_results import CorruptionResults, ModelResults, SimilarPair
 from eyechart.results.schema import PairedComparison
-from eyechart.scores.curve_significance import area_intervals_overlap, difference
+from eyechart.scores.curve_significance import difference, intervals_overlap
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.similar import compare_corruptions
 
@@ -77,5 +77,5 @@ def paired_models(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:
                         first=first.name,
                         second=second.name,
                         difference=difference(one.fitted, two.fitted, paired=True),
-                        intervals_overlap=area_intervals_overlap(one.fitted, two.fitted),
+                        intervals_overlap=intervals_overlap(one.fitted, two.fitted),
                     )
