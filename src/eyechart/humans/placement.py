@@ -260,28 +260,23 @@ def _noise(gray: NDArray[np.uint8], experiment: str, strength: float) -> FloatAr
     return uniform[0].numpy().astype(np.float64)
 
 
-@dataclass(frozen=True)
-class HumanCondition:
-    """Human accuracy in one condition of an experiment with 16 categories.
+@cache
+def human_conditions() -> Mapping[tuple[str, str], tuple[float, int, str]]:
+    """Return human accuracy in single conditions of experiments with 16 categories.
+
+    Returns:
+        Accuracy, number of trials and source, by corruption and condition.
 
     Example:
-        >>> human_conditions()["geometry/rotate", "180°"].accuracy
+        >>> human_conditions()["geometry/rotate", "180°"][0]
         0.8
     """
-
-    accuracy: float
-    n_trials: int
-    n_participants: int
-    source: str
-
-
-@cache
-def human_conditions() -> Mapping[tuple[str, str], HumanCondition]:
-    """Return the packaged conditions by corruption and condition."""
     rows = packaged_rows("eyechart.humans", "data", "geirhos2021_rotation.csv")
     return {
-        (row["corruption"], row["condition"]): HumanCondition(
-            float(row["accuracy"]), int(row["n_trials"]), int(row["n_participants"]), row["source"]
+        (row["corruption"], row["condition"]): (
+            float(row["accuracy"]),
+            int(row["n_trials"]),
+            row["source"],
         )
         for row in rows
     }

@@ -30,9 +30,11 @@ def score_conditions(
     for condition, rows in [] if samples is None else _conditions(entry, samples):
         chosen = predictions.take(np.isin(predictions.row, rows))
         labeled = chosen.take(chosen.label != NONE)
-        human = human_conditions().get((entry.name, condition)) if has_humans else None
         if not len(chosen):
             continue
+        accuracy, n_trials, source = None, None, ""
+        if has_humans and (entry.name, condition) in human_conditions():
+            accuracy, n_trials, source = human_conditions()[entry.name, condition]
         yield ConditionResults(
             condition=condition,
             n_samples=len(chosen),
@@ -40,9 +42,9 @@ def score_conditions(
             consistency=None
             if np.isnan(chosen.consistent).any()
             else estimate_mean(chosen.consistent, chosen, fit),
-            human_accuracy=None if human is None else human.accuracy,
-            human_trials=None if human is None else human.n_trials,
-            human_source="" if human is None else human.source,
+            human_accuracy=accuracy,
+            human_trials=n_trials,
+            human_source=source,
         )
 
 
