@@ -305,7 +305,13 @@ class CalibrationRecord:
         # An interrupted calibration resumes, but only with the same settings.
         if self.path.exists():
             self.content = _read(self.path)
-            _check_same(self.path, self.content.settings, settings)
+            known = self.content.settings
+            for name, value in settings.items():
+                if known.get(name) != value:
+                    raise UsageError(
+                        f"{self.path} is from a calibration with other settings ({name}:"
+                        f" {known.get(name)}, not {value}): choose another --out, or delete it."
+                    )
 
     def known(self, entry: Entry, side: int) -> Calibrated | None:
         """Return the stored range of a corruption, or None if there is none."""
@@ -397,12 +403,3 @@ def _read(path: Path) -> CalibrationContent:
             f"{path} already exists and is not from a calibration: choose another --out, or delete "
             "it."
         ) from None
-
-
-def _check_same(path: Path, known: CalibrationFacts, wanted: CalibrationFacts) -> None:
-    for name, value in wanted.items():
-        if known.get(name) != value:
-            raise UsageError(
-                f"{path} is from a calibration with other settings ({name}: {known.get(name)}, not "
-                f"{value}): choose another --out, or delete it."
-            )

@@ -126,7 +126,9 @@ class _CliqueSearch:
         # Each color contributes at most one member, so there must be enough colors.
         if not order or colors[-1] < missing:
             return
-        if self._min_sum(order, colors, missing, sum_, added) > self._limit:
+        # Once there are too many equally good sets, search only for better ones.
+        limit = self.lowest - self.slack if self.more else self.lowest + self.slack
+        if self._min_sum(order, colors, missing, sum_, added) > limit:
             return
         for node, color in zip(reversed(order), reversed(colors), strict=True):
             if color < missing:
@@ -136,11 +138,6 @@ class _CliqueSearch:
                 self.expand([*members, node], rest, sum_ + added[node], added + self.costs[node])
             # Every set with this node has been visited.
             candidates ^= 1 << node
-
-    @property
-    def _limit(self) -> float:
-        # Once there are too many equally good sets, search only for better ones.
-        return self.lowest - self.slack if self.more else self.lowest + self.slack
 
     def _min_sum(
         self, order: list[int], colors: list[int], missing: int, sum_: float, added: FloatArray

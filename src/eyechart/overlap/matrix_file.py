@@ -42,7 +42,11 @@ def read_matrix(path: Path) -> tuple[OverlapMatrix, tuple[str, ...]]:
     for row_number, (name, row) in enumerate(zip(names, rows[1:], strict=True)):
         check_width(path, row, len(rows[0]))
         scores[row_number] = [_score(path, name, cell) for cell in row[1 : len(names) + 1]]
-        if marked and _is_yes(path, name, row[-1]):
+        if marked and row[-1].lower() not in ("yes", "no"):
+            raise UsageError(
+                f"{path} must have yes or no in its column {SELECTED}, got '{row[-1]}' for {name}."
+            )
+        if marked and row[-1].lower() == "yes":
             chosen.append(name)
     check_scores(scores, names, str(path))
     return OverlapMatrix(tuple(names), scores), tuple(chosen)
@@ -84,16 +88,15 @@ def _check_names(path: Path, across: Sequence[str], down: Sequence[str]) -> None
     if double is not None:
         raise UsageError(f"{path} must name every corruption once, got {double} twice.")
     if list(across) != list(down):
+        differing = ""
+        if len(across) == len(down):
+            pairs = zip(across, down, strict=True)
+            one, two = next(pair for pair in pairs if pair[0] != pair[1])
+            differing = f", such as {one} across and {two} down"
         raise UsageError(
             f"{path} must be square, with the same names in the same order across and down; got"
-            f" {len(across)} names across and {len(down)} down"
-            + (f", such as {_differs(across, down)}." if len(across) == len(down) else ".")
+            f" {len(across)} names across and {len(down)} down{differing}."
         )
-
-
-def _differs(across: Sequence[str], down: Sequence[str]) -> str:
-    one, two = next(pair for pair in zip(across, down, strict=True) if pair[0] != pair[1])
-    return f"{one} across and {two} down"
 
 
 def _score(path: Path, name: str, cell: str) -> float:
@@ -109,12 +112,3 @@ def _score(path: Path, name: str, cell: str) -> float:
             f"undetermined, got '{cell}' in the row of {name}."
         )
     return value
-
-
-def _is_yes(path: Path, name: str, cell: str) -> bool:
-    word = cell.lower()
-    if word not in ("yes", "no"):
-        raise UsageError(
-            f"{path} must have yes or no in its column {SELECTED}, got '{cell}' for {name}."
-        )
-    return word == "yes"

@@ -6,7 +6,7 @@ from math import inf
 from typing import Generic, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from eyechart.core.arguments import as_number, digits
 from eyechart.core.arrays import FloatArray
@@ -97,7 +97,18 @@ def select_non_overlapping(
     limit = as_number(threshold, "threshold")
     if not limit >= 0:
         raise UsageError(f"The threshold must be at least 0, got {limit:g}.")
-    selection = _select_at(scores, limit)
+    lowest, one, two = _lowest(scores)
+    if limit < lowest:
+        n_unknown = sum(bool(np.isnan(score)) for score, _, _ in scores.pairs())
+        others = f"; the overlap of {count_of(n_unknown, 'other pair')} is undetermined"
+        # Rounded up, so that it is valid as a threshold.
+        valid = np.ceil(lowest * 1000) / 1000
+        raise UsageError(
+            f"No two corruptions {'are known to ' if n_unknown else ''}overlap by"
+            f" {digits(limit)} or less: the lowest score is {lowest:.4g}, for {one} and {two};"
+            f" choose a threshold of at least {valid:g}{others if n_unknown else ''}."
+        )
+    selection = _select(scores, limit)
     return selection if isinstance(matrix, OverlapMatrix) else _by_index(scores, selection)
 
 
@@ -115,20 +126,6 @@ def _by_index(matrix: OverlapMatrix, selection: Selection[str]) -> Selection[int
     )
 
 
-def _select_at(matrix: OverlapMatrix, threshold: float) -> Selection[str]:
-    lowest = _lowest(matrix)
-    if threshold < lowest[0]:
-        n_unknown = sum(bool(np.isnan(score)) for score, _, _ in matrix.pairs())
-        others = f"; the overlap of {count_of(n_unknown, 'other pair')} is undetermined"
-        raise UsageError(
-            f"No two corruptions {'are known to ' if n_unknown else ''}overlap by"
-            f" {digits(threshold)} or less: the lowest score is {lowest[0]:.4g}, for {lowest[1]}"
-            f" and {lowest[2]}; choose a threshold of at least {_up(lowest[0])}"
-            f"{others if n_unknown else ''}."
-        )
-    return _select(matrix, threshold)
-
-
 @overload
 def select_at_every_threshold(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]: ...
 @overload
@@ -141,32 +138,34 @@ def select_at_every_threshold(
     At thresholds below the first range, no pair of corruptions is allowed.
     """
     scores = as_matrix(matrix)
-    steps = _all_steps(scores)
+    lowest, high = _lowest(scores)[0], inf
+    known = np.unique([score for score, _, _ in scores.pairs() if not np.isnan(score)])
+    # From the largest threshold down: sizes only decrease, which bounds the next search.
+    threshold, size, low = float(known[-1]), len(scores), inf
+    steps = []
+    while low > lowest:
+        selection = _select(scores, threshold, at_most=size)
+        # The selection stays optimal until one of its pairs, or of a tie's pairs, exceeds the
+        # threshold.
+        pairs = np.triu_indices(len(selection), 1)
+        low = max(
+            float(scores.only(members).scores[pairs].max())
+            for members in (selection.members, *selection.ties)
+        )
+        indices = [scores.place(name) for name in selection.members]
+        left_out = _left_out(scores, indices, low)
+        selection = replace(selection, threshold=low, left_out=left_out)
+        steps.append(ThresholdRange(selection, low, high))
+        high, size = low, len(selection)
+        # Selections change only at values of the scores, so that these are all thresholds to try.
+        if low > lowest:
+            threshold = float(known[known < low][-1])
+    steps.reverse()
     if isinstance(matrix, OverlapMatrix):
-        return steps
+        return tuple(steps)
     return tuple(
         ThresholdRange(_by_index(scores, step.selection), step.low, step.high) for step in steps
     )
-
-
-def _all_steps(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
-    lowest, high = _lowest(matrix)[0], inf
-    known = np.unique([score for score, _, _ in matrix.pairs() if not np.isnan(score)])
-    # From the largest threshold down: sizes only decrease, which bounds the next search.
-    threshold, size = float(known[-1]), len(matrix)
-    steps = []
-    while True:
-        selection = _select(matrix, threshold, at_most=size)
-        # The selection stays optimal until one of its pairs, or of a tie's pairs, exceeds the
-        # threshold.
-        low = max(_highest(matrix, members) for members in (selection.members, *selection.ties))
-        steps.append(ThresholdRange(_at(matrix, selection, low), low, high))
-        if low <= lowest:
-            return tuple(reversed(steps))
-        high, size = low, len(selection)
-        # Selections change only at values of the scores, so that these are all thresholds to try.
-        # There is one, because `low` is above the lowest score.
-        threshold = float(known[known < low][-1])
 
 
 def as_matrix(matrix: OverlapMatrix | ArrayLike) -> OverlapMatrix:
@@ -219,13 +218,9 @@ def _lowest(matrix: OverlapMatrix) -> tuple[float, str, str]:
     return min(known)
 
 
-def _up(score: float) -> str:
-    """Return a score rounded up to a few digits, so that it is valid as a threshold."""
-    return f"{np.ceil(score * 1000) / 1000:g}"
-
-
 def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection[str]:
-    together = _together(matrix, threshold)
+    # Comparisons with NaN are false: undetermined pairs are never allowed.
+    together = (matrix.scores <= threshold) & ~np.eye(len(matrix), dtype=bool)
     allowed = [sum(1 << int(column) for column in np.flatnonzero(row)) for row in together]
     # Pairs with NaN are not allowed together, so their cost of 0 is never used.
     sets, has_more = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
@@ -233,7 +228,7 @@ def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None)
     first, *ties = sets
     return Selection(
         _names(matrix, first),
-        _mean(matrix, first),
+        float(matrix.scores[np.ix_(first, first)][np.triu_indices(len(first), 1)].mean()),
         tuple(_names(matrix, tie) for tie in ties),
         threshold,
         _left_out(matrix, first, threshold),
@@ -241,20 +236,8 @@ def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None)
     )
 
 
-def _together(matrix: OverlapMatrix, threshold: float) -> NDArray[np.bool_]:
-    """Return which pairs may be selected together."""
-    # Comparisons with NaN are false: undetermined pairs are never allowed.
-    together: NDArray[np.bool_] = matrix.scores <= threshold
-    return together & ~np.eye(len(matrix), dtype=bool)
-
-
 def _names(matrix: OverlapMatrix, places: Sequence[int]) -> tuple[str, ...]:
     return tuple(matrix.names[number] for number in places)
-
-
-def _mean(matrix: OverlapMatrix, places: Sequence[int]) -> float:
-    above = np.triu_indices(len(places), 1)
-    return float(matrix.scores[np.ix_(places, places)][above].mean())
 
 
 def _left_out(matrix: OverlapMatrix, members: Sequence[int], threshold: float) -> tuple[str, ...]:
@@ -266,15 +249,3 @@ def _left_out(matrix: OverlapMatrix, members: Sequence[int], threshold: float) -
         for number, name in enumerate(matrix.names)
         if number not in members and unsure[number].all() and unknown[number].any()
     )
-
-
-def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
-    scores = matrix.only(members).scores
-    return float(scores[np.triu_indices(len(members), 1)].max())
-
-
-def _at(matrix: OverlapMatrix, selection: Selection[str], threshold: float) -> Selection[str]:
-    """Return the same selection for a different threshold, at which it is also valid."""
-    places = [matrix.place(name) for name in selection.members]
-    left_out = _left_out(matrix, places, threshold)
-    return replace(selection, threshold=threshold, left_out=left_out)

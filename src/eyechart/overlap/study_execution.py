@@ -16,7 +16,7 @@ from eyechart.core.arguments import resolved_path
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
-from eyechart.core.progress import Advance, NoProgress, Progress, counted_to, no_advance
+from eyechart.core.progress import NoProgress, Progress, counted_to, no_advance
 from eyechart.core.storage.job_queue import POLL_SECONDS, work_off
 from eyechart.core.storage.parts import read_parquet
 from eyechart.core.storage.run_folder import RECORD, Settings, open_run_folder, read_settings
@@ -88,7 +88,10 @@ def run_study(
     # From here on with the benchmarks that an earlier command added to the study.
     study = open_study(out, study, study.settings(train_data, test_data))
     trainer.study = study
-    _check_finished(trainer)
+    for job in study.jobs():
+        # Before any training: a checkpoint may have a different configuration.
+        if job.path(out).exists():
+            trainer.check(job)
     opened = _OpenStudy(study, train_data, test_data, out)
     if len(devices) == 1:
         _Worker(opened, trainer.device, progress, shard).work()
@@ -147,24 +150,14 @@ def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStu
         files=(FILE,),
         growing={"together": together},
     )
+    # The corruptions and their strengths as a suite, for selecting a benchmark later.
+    entries = tuple(replace(entry, suite=STUDY) for entry in study.entries)
+    title = "The corruptions of an overlap study"
     try:
-        write_suite(_suite_of(study), out / SUITE)
+        write_suite(Suite(STUDY, title, "eyechart overlap run", entries), out / SUITE)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
     return replace(study, together=together)
-
-
-def _suite_of(study: OverlapStudy) -> Suite:
-    """Return the corruptions and their strengths as a suite, for selecting a benchmark later."""
-    entries = tuple(replace(entry, suite=STUDY) for entry in study.entries)
-    return Suite(STUDY, "The corruptions of an overlap study", "eyechart overlap run", entries)
-
-
-def _check_finished(trainer: Trainer) -> None:
-    """Raise a UsageError before any training if a checkpoint has a different configuration."""
-    for job in trainer.study.jobs():
-        if job.path(trainer.out).exists():
-            trainer.check(job)
 
 
 class _Worker:
@@ -187,7 +180,13 @@ class _Worker:
         n_networks = len(self.tester.jobs)
         title = f"training {count_of(n_networks, 'network')}"
         step = self.progress.begin(title, n_networks * self.images_per_training)
-        work_off(self.study.jobs(), self._path, lambda job: self._train(job, step), self.shard)
+
+        def run_training(job: TrainingJob) -> None:
+            with counted_to(self.images_per_training, step) as count:
+                if not self._path(job).exists():
+                    self.trainer(job, count)
+
+        work_off(self.study.jobs(), self._path, run_training, self.shard)
         tests = list(self.study.tests())
         count = n_networks * (1 + len(self.study.entries))
         step = self.progress.begin(f"{count:,} tests", count)
@@ -200,11 +199,6 @@ class _Worker:
 
     def _path(self, job: TrainingJob | TestJob) -> Path:
         return job.path(self.out)
-
-    def _train(self, job: TrainingJob, step: Advance) -> None:
-        with counted_to(self.images_per_training, step) as count:
-            if not job.path(self.out).exists():
-                self.trainer(job, count)
 
 
 def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> None:
