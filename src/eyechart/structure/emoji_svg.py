@@ -182,7 +182,13 @@ class Style:
                 )
                 for key, usual in (("left", 0), ("top", 0), ("width", SIDE), ("height", SIDE))
             )
-            turns = _turns(records)
+            turns = [
+                # Aliases can flip a flipped icon again: an even number of flips cancels out.
+                key
+                for key in ("hFlip", "vFlip")
+                if sum(bool(record.get(key)) for record in records) % 2
+            ]
+            turns += ["quarter"] * (sum(int(record.get("rotate", 0)) for record in records) % 4)
         except (TypeError, ValueError):
             raise self.package.changed(
                 f"the frame or the rotation of {name} is not a number"
@@ -213,17 +219,6 @@ class Style:
         if not isinstance(icon, dict):
             raise self.package.changed(f"the icon {name} is not a record")
         return [*records, icon]
-
-
-def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the flips and rotations of an icon; equal flips cancel out, and rotations add up."""
-    flips = [
-        # Aliases can flip a flipped icon again: an even number of flips cancels out.
-        key
-        for key in ("hFlip", "vFlip")
-        if sum(bool(record.get(key)) for record in records) % 2
-    ]
-    return flips + ["quarter"] * (sum(int(record.get("rotate", 0)) for record in records) % 4)
 
 
 def _bare(code: str) -> str:

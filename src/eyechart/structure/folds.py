@@ -90,7 +90,10 @@ def subclass_folds(
         protocol: Which images to train on, one of `PROTOCOLS`.
     """
     subclasses = np.array(kinds.names("subclass"))
-    of_class = _subclasses(kinds, subclasses)
+    of_class = {
+        label: sorted(set(subclasses[kinds.labels == number].tolist()))
+        for number, label in enumerate(kinds.data.class_names)
+    }
     if folds < 1:
         raise UsageError(f"folds must be a whole number of at least 1, got {folds}.")
     if order is not None and in_all is not None:
@@ -132,14 +135,6 @@ def named_fold(
     subclasses = np.array(kinds.names("subclass"))
     is_held = np.isin(subclasses, list(held))
     return _fold(kinds, "fold 1", tuple(sorted(held)), is_held, seed, protocol)
-
-
-def _subclasses(kinds: HoldoutImages, subclasses: NDArray[np.str_]) -> dict[str, list[str]]:
-    """Return the subclasses of each class."""
-    by_class = {}
-    for number, label in enumerate(kinds.data.class_names):
-        by_class[label] = sorted(set(subclasses[kinds.labels == number].tolist()))
-    return by_class
 
 
 def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list[tuple[str, ...]]:

@@ -37,7 +37,14 @@ def read_names(entries: Sequence[str]) -> list[str]:
     for text in entries:
         path = Path(text)
         if path.is_file():
-            names += _names_in(path)
+            try:
+                content = regular_file(path).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                raise UsageError(f"{path} must be a text file with names of subclasses.") from None
+            listed = re.sub(r"#.*", "", content).replace(",", " ").split()
+            if not listed:
+                raise UsageError(f"{path} must name at least one subclass.")
+            names += listed
         # A missing file must not be mistaken for the name of a subclass.
         elif path.suffix == ".txt":
             raise UsageError(f"No such file: {text}.")
@@ -46,17 +53,6 @@ def read_names(entries: Sequence[str]) -> list[str]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UsageError(f"Every subclass must be named only once, got {twice[0]!r} twice.")
-    return names
-
-
-def _names_in(path: Path) -> list[str]:
-    try:
-        text = regular_file(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"{path} must be a text file with names of subclasses.") from None
-    names = re.sub(r"#.*", "", text).replace(",", " ").split()
-    if not names:
-        raise UsageError(f"{path} must name at least one subclass.")
     return names
 
 

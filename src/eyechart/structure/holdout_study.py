@@ -24,7 +24,7 @@ from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages, Trait
 from eyechart.structure.structure_settings import FAMILIAR
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
-from eyechart.training.data import DeviceDataset, LabeledImages, mean_and_deviation
+from eyechart.training.data import DeviceDataset, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import Training, new_network, train
@@ -173,23 +173,19 @@ def _train_and_test(
     start = new_network(study.network, data, job.seed, preprocessing)
     recipe = replace(study.recipe, seed=job.seed)
     train(Training(start, data, recipe), device, path, progress)
-    write_parquet(_predictions(path, job.fold, kinds.data, device), predictions)
-
-
-def _predictions(path: Path, fold: Fold, data: LabeledImages, device: torch.device) -> pa.Table:
-    """Return a network's predictions for both tests of a fold."""
     # Trained by this study, so its code has already been run.
     model = load_model(str(path), device, trust=True)
-    places = np.concatenate([fold.held_out, fold.familiar])
-    tested = data.select(places.tolist())
-    return pa.table(
+    places = np.concatenate([job.fold.held_out, job.fold.familiar])
+    tested = kinds.data.select(places.tolist())
+    table = pa.table(
         {
             "place": places,
-            "held_out": np.arange(len(places)) < len(fold.held_out),
+            "held_out": np.arange(len(places)) < len(job.fold.held_out),
             "label": tested.labels.numpy(),
             "prediction": predict_held([model], DeviceDataset(tested, device))[0].cpu().numpy(),
         }
     )
+    write_parquet(table, predictions)
 
 
 def read_predictions(study: HoldoutStudy, out: Path) -> dict[str, list[pa.Table]]:

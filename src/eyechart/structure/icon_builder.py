@@ -203,11 +203,12 @@ def write_icons(
         for icon in icons:
             path = out / icon.path
             path.parent.mkdir(exist_ok=True)
-            content = _png(icon.draw())
+            png = io.BytesIO()
+            Image.fromarray(icon.draw()).save(png, "png")
             # Unchanged icons keep their modification time.
-            if not path.is_file() or path.read_bytes() != content:
+            if not path.is_file() or path.read_bytes() != png.getvalue():
                 with atomic_file(path) as temporary:
-                    temporary.write_bytes(content)
+                    temporary.write_bytes(png.getvalue())
             step(1, "")
         # Last, so that the list never names an icon that is missing.
         with (
@@ -238,12 +239,6 @@ def _tidy(out: Path, icons: Sequence[Icon]) -> None:
                 path.unlink()
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _png(pixels: Pixels) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "png")
-    return file.getvalue()
 
 
 def _licenses(licenses: Sequence[License]) -> str:

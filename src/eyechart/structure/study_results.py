@@ -201,8 +201,11 @@ def _read(record: type[StudyResults], folder: Path) -> StudyResults:
     path = folder / RESULTS
     try:
         text = regular_file(path).read_text(encoding="utf-8")
-        version = _version_of(text)
-        if version == SCHEMA:
+        content = json.loads(text)
+        # The results of an evaluation have a schema too, but no kind.
+        is_study = isinstance(content, dict) and "kind" in content
+        version = content.get("schema") if is_study else SCHEMA
+        if version == SCHEMA or not isinstance(version, int):
             return record.model_validate_json(text)
     except FileNotFoundError:
         raise UsageError(
@@ -220,12 +223,3 @@ def _read(record: type[StudyResults], folder: Path) -> StudyResults:
         f"{folder} was written by another version of eyechart (schema {version}, not {SCHEMA}): run"
         " the study again."
     )
-
-
-def _version_of(text: str) -> int:
-    """Return the schema version of a study's results; the current version if none is stored."""
-    content = json.loads(text)
-    # The results of an evaluation have a schema too, but no kind.
-    is_study = isinstance(content, dict) and "kind" in content
-    version = content.get("schema") if is_study else None
-    return version if isinstance(version, int) else SCHEMA

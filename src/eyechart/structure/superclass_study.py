@@ -6,6 +6,7 @@ and several processes started with the same command share the work.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -123,7 +124,14 @@ def load_split(
             f"{count_of(copies, 'image')} of unseen subclasses."
         )
     names = tuple(item.name for item in chosen.superclasses)
-    _check_all_left(names, learnt, tested)
+    for part, purpose in ((learnt, "train"), (tested, "test")):
+        left = {image.subclass for image in part.listed}
+        missing = [name for name in names if name not in left]
+        if missing:
+            raise UsageError(
+                f"No images of the superclass {missing[0]!r} are left to {purpose}: add images"
+                " of subclasses in ImageNet-1K, or remove it from --superclasses."
+            )
     if not len(unseen):
         raise UsageError(
             f"All images of unseen subclasses in {source} are also among the images of seen "
@@ -147,18 +155,6 @@ def _on_damaged(images: ImageSet) -> list[str]:
         f"Damaged images were left out: {count_of(len(images.damaged), 'image')}:"
         f" {first_names([image.name for image in images.damaged])}."
     ]
-
-
-def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) -> None:
-    """Raise a UsageError unless every superclass has images for training and for testing."""
-    for part, purpose in ((learnt, "train"), (tested, "test")):
-        left = {image.subclass for image in part.listed}
-        for name in names:
-            if name not in left:
-                raise UsageError(
-                    f"No images of the superclass {name!r} are left to {purpose}: add images of "
-                    "subclasses in ImageNet-1K, or remove it from --superclasses."
-                )
 
 
 def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
@@ -326,7 +322,9 @@ def score_superclasses(
     """
     # A second command may add models to a study.
     # The folder's settings ensure that earlier scores come from the same images and recipe.
-    scores = {score.name: score for score in _earlier_scores(out)}
+    scores = {}
+    with suppress(UsageError):
+        scores = {score.name: score for score in read_superclass_results(out).models}
     for spec in specs:
         predictions = predictions_in(spec, out).read(PREDICTIONS)["prediction"].to_numpy()
         scores[spec] = score_model(spec, predictions, data, accuracies.get(spec))
@@ -342,14 +340,6 @@ def score_superclasses(
     )
     write_results(results, out)
     return results
-
-
-def _earlier_scores(out: Path) -> tuple[SuperclassModelScore, ...]:
-    """Return the model scores in existing results; () if there are no valid results."""
-    try:
-        return read_superclass_results(out).models
-    except UsageError:
-        return ()
 
 
 def score_model(
