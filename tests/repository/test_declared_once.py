@@ -125,7 +125,7 @@ REGISTRIES = {
         {"corruptions/"},
         {
             "cli/corrupt.py": "examples in a help text",
-            "eyechart_experiment/server/debrief.py": "everyday words by parts of names",
+            "eyechart_experiment/server/sessions.py": "everyday words by parts of names",
             "humans/transfer.py": "which corruption a published experiment is",
             "integrations/imagecorruptions.py": "that package's own list",
         },

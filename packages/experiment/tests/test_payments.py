@@ -20,7 +20,7 @@ from eyechart_experiment.payments.payment_list import PayRates
 from eyechart_experiment.recruiters import RECRUITERS, platform_fees
 from eyechart_experiment.recruiters.api.platform_api import Listing, Payee
 from eyechart_experiment.recruiters.api.sending import open_account
-from eyechart_experiment.recruiters.api.signature_v4 import SigningKey, sign_request
+from eyechart_experiment.recruiters.mturk import SigningKey, sign_request
 from eyechart_experiment.storage.tokens import make_token, read_token
 from platform_stubs import complaint, platform
 

@@ -13,10 +13,9 @@ from experiment_pages import new_page, place  # noqa: E402
 from experiment_studies import Sizes, make_study  # noqa: E402
 from experiment_visits import BEYOND, ENLARGED, OUTER_WIDTH, study_texts  # noqa: E402
 from eyechart_experiment.languages import LANGUAGES  # noqa: E402
-from eyechart_experiment.monitoring.status_routes import page_html  # noqa: E402
-from eyechart_experiment.monitoring.study_monitor import read_monitor  # noqa: E402
 from eyechart_experiment.payments.payment_list import PayRates  # noqa: E402
 from eyechart_experiment.server.routes import is_built  # noqa: E402
+from eyechart_experiment.status_page import page_html, read_monitor  # noqa: E402
 from eyechart_experiment.storage.experiment_folder import connect_study  # noqa: E402
 from filled_studies import START, Robot, attentive, fill, right_with  # noqa: E402
 

@@ -14,8 +14,8 @@ from experiment_pages import new_page, place  # noqa: E402
 from experiment_visits import study_texts  # noqa: E402
 from eyechart_experiment.design.study_settings import StudyRequest, gather_settings  # noqa: E402
 from eyechart_experiment.languages import LANGUAGES, read_texts  # noqa: E402
-from eyechart_experiment.server.debrief import PARTS_OF_NAMES, changes_of  # noqa: E402
 from eyechart_experiment.server.routes import is_built  # noqa: E402
+from eyechart_experiment.server.sessions import PARTS_OF_NAMES, changes_of  # noqa: E402
 from eyechart_experiment.storage.database_tables import (  # noqa: E402
     ParticipantRow,
     SessionRow,

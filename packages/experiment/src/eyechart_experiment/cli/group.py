@@ -1,7 +1,7 @@
 """`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
 from eyechart.cli.shared.help import CommandLine
-from eyechart_experiment.cli.deploy import backup, restore
+from eyechart_experiment.cli.backup import backup, restore
 from eyechart_experiment.cli.export import export
 from eyechart_experiment.cli.new import new
 from eyechart_experiment.cli.payments import pay, payments, recruit, verify

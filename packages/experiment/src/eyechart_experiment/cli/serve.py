@@ -62,10 +62,10 @@ def serve(
     """Serve a study to participants until Ctrl-C."""
     from functools import partial
 
-    from eyechart_experiment.monitoring.status_routes import add_status_routes
     from eyechart_experiment.recruiters import RECRUITERS, platform_warnings
     from eyechart_experiment.recruiters.recruiter import origin
     from eyechart_experiment.server.serve import ready_server, reserve
+    from eyechart_experiment.status_page import add_status_routes
     from eyechart_experiment.storage.experiment_folder import open_study
 
     for name in settings.submit_hosts:

@@ -25,8 +25,7 @@ from eyechart_experiment.storage.database_tables import (
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
 from eyechart_experiment.storage.safe_cells import safe
-from eyechart_experiment.storage.session_outcome import outcome_of
-from eyechart_experiment.storage.session_records import MAIN
+from eyechart_experiment.storage.session_records import MAIN, outcome_of
 from eyechart_experiment.study_config import StudyConfig
 
 OUTCOMES = get_args(Outcome)

@@ -13,8 +13,12 @@ from sqlalchemy import make_url, select
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import try_lock
 from eyechart_experiment.quality.judging import apply_rules
-from eyechart_experiment.server.header_timeout import HeaderTimeoutProtocol
-from eyechart_experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN
+from eyechart_experiment.server.request_limits import (
+    JOINS,
+    PER_ADDRESS,
+    PER_TOKEN,
+    HeaderTimeoutProtocol,
+)
 from eyechart_experiment.server.routes import is_built, make_app
 from eyechart_experiment.storage.database_tables import StimulusImageRow, StimulusRow
 from eyechart_experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study

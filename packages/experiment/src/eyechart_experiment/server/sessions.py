@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,7 +14,6 @@ from eyechart_experiment.quality.judging import judge_abandoned
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.recruiters.link import RECRUITER as PLAIN_LINK
 from eyechart_experiment.recruiters.recruiter import Arrival, Completion, Departure
-from eyechart_experiment.server.debrief import changes_of
 from eyechart_experiment.server.open_stimuli import has_room
 from eyechart_experiment.server.session_progress import (
     PHASES,
@@ -43,7 +42,7 @@ from eyechart_experiment.storage.database_tables import (
     StudyRow,
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
-from eyechart_experiment.storage.session_outcome import outcome_of
+from eyechart_experiment.storage.session_records import outcome_of
 from eyechart_experiment.storage.stimulus_counts import drop_all
 from eyechart_experiment.storage.tokens import (
     make_token,
@@ -53,6 +52,24 @@ from eyechart_experiment.storage.tokens import (
     token_hash,
 )
 from eyechart_experiment.storage.withdrawal import withdrawn_at
+
+PARTS_OF_NAMES: Mapping[str, str] = {
+    "noise": "noise", "noc/gaussian": "noise", "salt_pepper": "noise",
+    "blur": "blur",
+    "snow": "snow", "frost": "frost", "fog": "fog", "rain": "rain", "spatter": "splashes",
+    "bright": "brightness", "backlight": "brightness", "contrast": "contrast",
+    "color": "color", "hue": "color", "gray_scale": "color", "saturate": "color",
+    "quantization": "color",
+    "pixelate": "pixels", "thumbnail": "pixels", "jpeg": "pixels", "artifacts": "pixels",
+    "elastic": "distortion", "shear": "distortion", "perspective": "distortion",
+    "rotate": "rotation", "rotation": "rotation", "mirror": "rotation",
+    "translat": "shift", "scale": "size",
+    "rhombus": "cover", "circles": "cover", "obstruction": "cover", "border": "cover",
+    "style": "style",
+}  # fmt: skip
+"""Words by parts of corruptions' names; the first part that a name contains decides. By name,
+because importing the corruptions takes seconds in which participants would wait for the server.
+"""
 
 
 class Rejection(Exception):
@@ -293,6 +310,20 @@ def _corruptions(db: Db, study_id: int) -> list[str]:
         .distinct()
     )
     return list(db.scalars(query))
+
+
+def changes_of(corruptions: Iterable[str]) -> list[str]:
+    """Return how images were changed, in everyday words, each once, for the last page.
+
+    Example:
+        >>> changes_of(["vcr/median_blur", "frost", "vcr/gaussian_noise", "mine/sepia"])
+        ['noise', 'blur', 'frost', 'other']
+    """
+    found = {
+        next((word for part, word in PARTS_OF_NAMES.items() if part in name), "other")
+        for name in corruptions
+    }
+    return [word for word in dict.fromkeys([*PARTS_OF_NAMES.values(), "other"]) if word in found]
 
 
 def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:

@@ -12,9 +12,11 @@ from pathlib import Path
 from sqlalchemy import Select, and_, or_, select
 from sqlalchemy.orm import Session as Db
 
+from eyechart_experiment.recruiters.recruiter import Outcome
 from eyechart_experiment.storage.database_tables import (
     DROPPED,
     EXPIRED,
+    FAILED,
     LIVE,
     ExclusionRow,
     ParticipantRow,
@@ -25,9 +27,13 @@ from eyechart_experiment.storage.database_tables import (
     StimulusRow,
     TrialRow,
 )
+from eyechart_experiment.study_config import StudyConfig
 
 MAIN = ("main", "catch")
 """Roles of trials in the main part; participants cannot tell these trials apart."""
+
+MIN_SHARE = 0.5
+"""Minimum fraction of the planned main trials of a finished session."""
 
 
 @dataclass(frozen=True)
@@ -308,3 +314,21 @@ def public_names(names: Collection[str]) -> dict[str, str]:
         name: Path(name).relative_to(root).as_posix() if root and name in absolute else name
         for name in names
     }
+
+
+def outcome_of(state: str, n_main: int, config: StudyConfig) -> Outcome:
+    """Return the outcome of a session that has ended.
+
+    Args:
+        state: The session's state, `FAILED` or `FINISHED`.
+        n_main: Number of responses in the main part, including catch trials.
+        config: Settings of the study.
+
+    Returns:
+        "screened-out" if the study ran out of stimuli before the participant had done half of the
+        planned trials.
+    """
+    if state == FAILED:
+        return "failed"
+    is_short = n_main < MIN_SHARE * (config.trials + config.catch)
+    return "screened-out" if is_short else "finished"

@@ -13,11 +13,10 @@ import pytest
 from commands import assert_rejected
 from experiment_invariants import rows
 from experiment_studies import Sizes, make_study
-from eyechart_experiment.monitoring.status_routes import add_status_routes
-from eyechart_experiment.monitoring.study_monitor import read_monitor
 from eyechart_experiment.payments.payment_list import PayRates
-from eyechart_experiment.server import header_timeout
+from eyechart_experiment.server import request_limits
 from eyechart_experiment.server.serve import listen, make_server, only_server
+from eyechart_experiment.status_page import add_status_routes, read_monitor
 from eyechart_experiment.storage.experiment_folder import connect_study
 from eyechart_experiment.storage.tokens import status_token
 from filled_studies import START, Robot, always, attentive, fill, right_with
@@ -26,7 +25,7 @@ from filled_studies import START, Robot, always, attentive, fill, right_with
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = make_study(
-        tmp_path_factory.mktemp("monitoring") / "study", name="watched",
+        tmp_path_factory.mktemp("status") / "study", name="watched",
         title="Blur & <noise>", sizes=Sizes(main=30, stimuli=2), k=3, trials=8, minutes=10,
     )  # fmt: skip
     fill(folder, [Robot(right_with(attentive), flags=[("timing", 0.3)])] * 4, minutes=6)
@@ -37,7 +36,7 @@ def folder(tmp_path_factory):
 
 @contextmanager
 def serving(folder, monkeypatch, headers_s=10.0):
-    monkeypatch.setattr(header_timeout, "HEADERS_S", headers_s)
+    monkeypatch.setattr(request_limits, "HEADERS_S", headers_s)
     monkeypatch.setattr("eyechart_experiment.server.serve.is_built", lambda: True)
     listener = listen("127.0.0.1", 0)
     server, study = make_server(folder, extend=add_status_routes)

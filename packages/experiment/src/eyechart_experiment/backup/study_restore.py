@@ -11,7 +11,7 @@ from sqlalchemy import URL, make_url
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import try_lock
-from eyechart_experiment.deploy.study_backup import (
+from eyechart_experiment.backup.study_backup import (
     CONTENTS,
     DUMP,
     MOMENT,

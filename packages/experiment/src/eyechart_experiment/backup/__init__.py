@@ -1,0 +1,1 @@
+"""Backups of a study that is in use, and their restoration."""
