@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart_experiment.server import routes
-from eyechart_experiment.server.request_limits import Buckets, Guard, Pace
+from eyechart_experiment.server.request_limits import Buckets, LimitMiddleware, RateLimit
 from eyechart_experiment.server.serve import make_server
 
 JOIN = "/api/studies/small/sessions"
@@ -82,7 +82,7 @@ def test_every_reply_has_the_headers(folder, monkeypatch):
         client.get("/api/session")
         assert_headers(client.get("/api/session"))
 
-    with in_process(folder, per_address=Pace(1, 1)) as client:
+    with in_process(folder, per_address=RateLimit(1, 1)) as client:
         client.get("/healthz")
         slow = client.get("/healthz")
         assert slow.status_code == 429
@@ -125,7 +125,7 @@ def test_no_host_that_is_named_comes_back(client):
 
 
 def test_one_token_and_one_address_may_ask_so_often(folder):
-    with in_process(folder, per_token=Pace(0.01, 6)) as client:
+    with in_process(folder, per_token=RateLimit(0.01, 6)) as client:
         fast, other = Visitor(client).begin(), Visitor(client).begin()
         replies = [fast.client.get("/api/session", headers=fast.headers) for _ in range(8)]
         assert [reply.status_code for reply in replies] == [200] * 5 + [429] * 3
@@ -136,7 +136,7 @@ def test_one_token_and_one_address_may_ask_so_often(folder):
             headers = {"Authorization": f"{kind} {fast.token}"}
             assert client.get("/api/session", headers=headers).status_code == 429
         assert client.get("/api/session", headers=other.headers).status_code == 200
-    with in_process(folder, per_address=Pace(0.01, 6)) as client:
+    with in_process(folder, per_address=RateLimit(0.01, 6)) as client:
         names = ("x-forwarded-for", "x-real-ip", "forwarded", "client-ip", "cf-connecting-ip")
         spoofed = [
             client.get("/healthz", headers=dict.fromkeys(names, f"10.0.0.{each}")).status_code
@@ -166,7 +166,7 @@ def test_only_a_proxy_on_this_machine_is_believed_and_only_if_there_is_one(
 
 
 def test_counting_requests_takes_a_bounded_memory():
-    buckets = Buckets(Pace(1, 1))
+    buckets = Buckets(RateLimit(1, 1))
     for each in range(30_000):
         assert buckets.wait(str(each), 0.0) == 0
     assert len(buckets._left) == 20_000
@@ -175,7 +175,7 @@ def test_counting_requests_takes_a_bounded_memory():
     async def app(scope, receive, send):
         raise AssertionError
 
-    guard = Guard(app)
+    guard = LimitMiddleware(app)
     scope = {
         "type": "http",
         "method": "GET",
@@ -188,7 +188,7 @@ def test_counting_requests_takes_a_bounded_memory():
 
 
 def test_so_many_requests_pass_as_the_pace_says():
-    random, buckets, pace = Random(0), Buckets(Pace(5, 20)), 5
+    random, buckets, pace = Random(0), Buckets(RateLimit(5, 20)), 5
     now, passed = 0.0, 0
     for _ in range(5000):
         now += random.expovariate(50)
@@ -216,7 +216,7 @@ def test_a_body_that_does_not_come_is_not_waited_for():
             "client": ("1.1.1.1", 1),
             "headers": [(b"content-length", b"9")],
         }
-        await Guard(app, patience=0.05)(scope, receive, send)
+        await LimitMiddleware(app, patience=0.05)(scope, receive, send)
 
     began = time.monotonic()
     asyncio.run(ask())
@@ -225,7 +225,7 @@ def test_a_body_that_does_not_come_is_not_waited_for():
 
 
 def test_one_address_joins_under_many_names_at_a_slow_pace_only(folder):
-    with in_process(folder, joins=Pace(0.01, 3)) as client:
+    with in_process(folder, joins=RateLimit(0.01, 3)) as client:
         for _ in range(3):
             Visitor(client).join()
         rejected = Visitor(client).join(expect=429)

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from experiment_invariants import NEVER, address, rows
 from experiment_postgres import postgresql
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart_experiment.server.trial_allocation import TrialRequest, _allocate, admit_everybody
+from eyechart_experiment.server.trial_allocation import _allocate, admit_everybody
 from eyechart_experiment.storage.database_tables import SessionRow
 from eyechart_experiment.storage.stimulus_counts import recount
 
@@ -37,8 +37,8 @@ def test_a_trial_that_is_handed_out_while_all_are_counted_anew_is_counted(tmp_pa
         Visitor(client).begin()
         with client.database.writing() as db:
             (session,) = db.scalars(select(SessionRow.id)).all()
-            request = TrialRequest(session, str(uuid4()), datetime.now(UTC))
-            _allocate(db, folder.config, request, admit_everybody)
+            now = datetime.now(UTC)
+            _allocate(db, folder.config, session, str(uuid4()), now, admit=admit_everybody)
 
             def count_anew():
                 with client.database.writing() as other:

@@ -18,7 +18,7 @@ from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
 from eyechart_experiment.backup.study_backup import back_up
 from eyechart_experiment.backup.study_restore import restore
-from eyechart_experiment.server.serve import only_server
+from eyechart_experiment.server.serve import exclusive_server
 from eyechart_experiment.storage.experiment_folder import open_study
 from eyechart_experiment.storage.withdrawal import withdraw
 
@@ -212,7 +212,7 @@ def test_nothing_is_restored_while_a_server_runs_or_from_a_damaged_backup(folder
         now = contents(folder.path)
         assert {name: now[name] for name in before} == before
 
-    with only_server(folder):
+    with exclusive_server(folder):
         rejected("stop it before you restore")
     for name in ("responses.sqlite", "study.yaml", f"stimuli/{os.listdir(backup / 'stimuli')[0]}"):
         content = (backup / name).read_bytes()

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from experiment_studies import CORRUPTIONS, SIDE, Sizes, Visitor, in_process, make_study
 from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.server import routes
-from eyechart_experiment.server.request_limits import MAX_BYTES, Pace
+from eyechart_experiment.server.request_limits import MAX_BYTES, RateLimit
 from eyechart_experiment.server.session_progress import SessionProgress, is_catch_due
 from eyechart_experiment.storage.database_tables import (
     IdentityRow,
@@ -32,7 +32,7 @@ from eyechart_experiment.storage.experiment_folder import connect_study
 from eyechart_experiment.storage.tokens import make_token
 from eyechart_experiment.storage.withdrawal import withdraw
 
-PLENTY = Pace(1e6, 1e6)
+PLENTY = RateLimit(1e6, 1e6)
 JOIN = "/api/studies/small/sessions"
 
 

@@ -15,7 +15,7 @@ from experiment_invariants import rows
 from experiment_studies import Sizes, make_study
 from eyechart_experiment.payments.payment_list import PayRates
 from eyechart_experiment.server import request_limits
-from eyechart_experiment.server.serve import listen, make_server, only_server
+from eyechart_experiment.server.serve import exclusive_server, listen, make_server
 from eyechart_experiment.status_page import add_status_routes, read_monitor
 from eyechart_experiment.storage.experiment_folder import connect_study
 from eyechart_experiment.storage.tokens import status_token
@@ -134,10 +134,10 @@ def test_connections_with_half_sent_headers_are_closed_and_others_are_served(fol
 
 
 def test_a_second_server_on_one_sqlite_file_is_rejected_with_a_sentence(run, folder):
-    with only_server(folder):
+    with exclusive_server(folder):
         rejected = run("experiment", "serve", folder.path, "--port", 0)
         assert_rejected(rejected, "Another process serves", "PostgreSQL")
-    with only_server(folder):
+    with exclusive_server(folder):
         pass
 
 

@@ -9,32 +9,34 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from eyechart_experiment.server import routes, serve
 from eyechart_experiment.server import trial_allocation as allocation
+from eyechart_experiment.server.open_stimuli import StoredStimuli
 from eyechart_experiment.server.session_progress import progress_of
-from eyechart_experiment.server.trial_allocation import TrialRequest
+from eyechart_experiment.server.wire import NextTrial
 from eyechart_experiment.storage.database_tables import SessionRow
 from eyechart_experiment.storage.experiment_folder import OpenStudy, open_study
 
 
 def count_then_choose(
-    study: OpenStudy, request: TrialRequest, admit: allocation.Admit
-) -> allocation.NextStep:
+    study: OpenStudy, session_id: int, key: str, now: datetime, admit: allocation.Admit
+) -> NextTrial:
     """Allocate as it must not be done: what was chosen is taken only in the next transaction."""
     with study.database.reading() as db:
-        session = db.get_one(SessionRow, request.session_id)
-        turn = allocation.Turn(db, study.config, session, progress_of(db, session))
-        choice = allocation.choose_stimulus(turn)
+        session = db.get_one(SessionRow, session_id)
+        progress, stored = progress_of(db, session), StoredStimuli(db, session)
+        choice = allocation.next_stimulus(study.config, session, progress, stored)
     if isinstance(choice, str):
-        return allocation.NextStep(choice)
+        return NextTrial(next=choice, trial=None)
     # the server's few threads seldom meet here by themselves
     time.sleep(0.02)
     with study.database.writing() as db:
-        trial = allocation.hand_out(replace(turn, db=db), choice, request)
-    return allocation.NextStep("trial", trial)
+        return allocation.hand_out(
+            db, study.config, session, choice, number=progress.handed, key=key, now=now
+        )
 
 
 def deadly(work: Callable[..., Any]) -> Callable[..., Any]:

@@ -233,13 +233,13 @@ def in_process(folder: StudyFolder, **options: Any) -> Iterator[Any]:
     """Give a client of the study's server, which runs in this process."""
     from starlette.testclient import TestClient
 
-    from eyechart_experiment.server.request_limits import Pace
+    from eyechart_experiment.server.request_limits import RateLimit
     from eyechart_experiment.server.routes import make_app
     from eyechart_experiment.storage.experiment_folder import connect_study
 
     study = connect_study(folder)
     database = study.database
-    plenty = Pace(1e6, 1e6)
+    plenty = RateLimit(1e6, 1e6)
     options = {"per_token": plenty, "per_address": plenty, "joins": plenty} | options
     with TestClient(make_app(study, **options)) as client:
         client.database, client.study = database, study

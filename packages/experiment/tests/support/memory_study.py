@@ -250,7 +250,7 @@ class MemoryStudy:
 
 @dataclass(frozen=True)
 class _Pool:
-    """The stimuli that are left for a session; see `StimulusPool` in `open_stimuli`."""
+    """The stimuli that are left for a session; see `StoredStimuli` in `open_stimuli`."""
 
     study: MemoryStudy
     session: MemorySession

@@ -25,7 +25,7 @@ from eyechart_experiment.storage.database_tables import (
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
 from eyechart_experiment.storage.session_records import SessionRecord, read_sessions
-from eyechart_experiment.storage.stimulus_counts import give_back
+from eyechart_experiment.storage.stimulus_counts import recount_session
 from eyechart_experiment.study_config import StudyConfig, config_from
 
 PILOT = "pilot"
@@ -93,7 +93,7 @@ def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
     )
     if db.execute(outdated).rowcount:  # type: ignore[attr-defined]
         # Its responses were given to others for a while; they count again.
-        give_back(db, session)
+        recount_session(db, session)
     (record,) = read_sessions(db, session.study_id, session.id)
     return _rows(record, judge(record, config), {rule for rule, _ in record.excluded})
 
@@ -124,7 +124,7 @@ def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
     sessions = db.scalars(left.with_for_update()).all()
     for session in sessions:
         db.add_all(judge_session(db, session))
-        give_back(db, session)
+        recount_session(db, session)
     return bool(sessions)
 
 
@@ -161,7 +161,7 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
             added += len(rows)
             # Without new rows, the responses were given back when the known ones were stored.
             if rows:
-                give_back(db, db.get_one(SessionRow, record.id))
+                recount_session(db, db.get_one(SessionRow, record.id))
     return added
 
 
@@ -232,6 +232,6 @@ def mark_pilot(study: OpenStudy, codes: Collection[str] | None) -> int:
                 decided_at=datetime.now(UTC),
             )
             db.add(row)
-            give_back(db, session)
+            recount_session(db, session)
             n_new += 1
     return n_new

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal
 
 from sqlalchemy import Select, bindparam, exists, func, or_, select
 from sqlalchemy.orm import Session as Db
@@ -34,22 +34,6 @@ class OpenStimulus:
     role: str
     sources: tuple[int, ...]
     is_return: bool = False
-
-
-class StimulusPool(Protocol):
-    """The stimuli that are left for one session, in a database or in a simulation's memory."""
-
-    def returned(self, roles: Sequence[str]) -> OpenStimulus | None:
-        """Return the stimulus of the session's first dropped trial that can be shown again."""
-
-    def reserved(self, role: str) -> OpenStimulus | None:
-        """Return a random unseen stimulus for practice, qualification or a catch trial."""
-
-    def least_taken(self) -> OpenStimulus | Literal["wait"] | None:
-        """Return the unseen main stimulus with the fewest responses.
-
-        Return None if no stimulus is left, and "wait" if all remaining stimuli are locked.
-        """
 
 
 def pick(db: Db, session: SessionRow, role: str, query: Select[int, int]) -> OpenStimulus | None:
@@ -119,7 +103,7 @@ _RETURNED = (
 
 @dataclass(frozen=True)
 class StoredStimuli:
-    """The stimuli in the database that are left for a session; see `StimulusPool`."""
+    """The stimuli in the database that are left for a session."""
 
     db: Db
     session: SessionRow
@@ -141,14 +125,17 @@ class StoredStimuli:
         return pick(self.db, self.session, role, RESERVED)
 
     def least_taken(self) -> OpenStimulus | Literal["wait"] | None:
-        """Return the unseen main stimulus with the fewest responses, "wait", or None."""
+        """Return the unseen main stimulus with the fewest responses.
+
+        Return None if no stimulus is left, and "wait" if all remaining stimuli are locked.
+        """
         stimulus = pick(self.db, self.session, "main", MIN_TAKEN)
         if stimulus is not None:
             return stimulus
         return None if pick(self.db, self.session, "main", STILL_OPEN) is None else "wait"
 
 
-def has_room(
+def can_admit(
     db: Db, config: StudyConfig, study_id: int, now: datetime, participant_id: int | None = None
 ) -> bool:
     """Return whether a study has enough main trials left to admit a participant.

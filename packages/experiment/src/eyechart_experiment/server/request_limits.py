@@ -26,22 +26,22 @@ MAX_KNOWN = 20_000
 
 
 @dataclass(frozen=True)
-class Pace:
+class RateLimit:
     """A rate limit: average requests per second, and the maximum number in a burst."""
 
     rate: float
     burst: float
 
-    def times(self, factor: float) -> "Pace":
+    def times(self, factor: float) -> "RateLimit":
         """Return a limit that is `factor` times as high."""
-        return Pace(self.rate * factor, self.burst * factor)
+        return RateLimit(self.rate * factor, self.burst * factor)
 
 
-PER_TOKEN = Pace(10, 40)
-PER_ADDRESS = Pace(200, 400)
+PER_TOKEN = RateLimit(10, 40)
+PER_ADDRESS = RateLimit(200, 400)
 """Limit per IP address; it is high, because many participants can share one address."""
 
-JOINS = Pace(1, 100)
+JOINS = RateLimit(1, 100)
 """Limit on join requests per IP address; without it, one client could reserve all trials."""
 
 
@@ -49,7 +49,7 @@ JOINS = Pace(1, 100)
 class Buckets:
     """Token buckets by key; the least recently used keys are dropped."""
 
-    pace: Pace
+    pace: RateLimit
     _left: LRUCache[str, tuple[float, float]] = field(default_factory=lambda: LRUCache(MAX_KNOWN))
     _lock: Lock = field(default_factory=Lock)
 
@@ -64,16 +64,16 @@ class Buckets:
             return 0.0 if allowed else (1 - left) / self.pace.rate
 
 
-class Guard:
+class LimitMiddleware:
     """Reject requests that are too large, too frequent or too slow; add headers to every reply."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        per_token: Pace = PER_TOKEN,
-        per_address: Pace = PER_ADDRESS,
-        joins: Pace = JOINS,
+        per_token: RateLimit = PER_TOKEN,
+        per_address: RateLimit = PER_ADDRESS,
+        joins: RateLimit = JOINS,
         more_hosts: tuple[str, ...] = (),
         patience: float = PATIENCE,
     ) -> None:

@@ -20,7 +20,7 @@ from eyechart_experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
-from eyechart_experiment.storage.stimulus_counts import take_again
+from eyechart_experiment.storage.stimulus_counts import try_reserve
 from eyechart_experiment.study_config import StudyConfig
 
 StoredTrial = Row[int, str, str, int, datetime, str, bytes | None]
@@ -120,7 +120,7 @@ def _can_take_again(db: Db, session: SessionRow, trial: StoredTrial) -> bool:
     # If it was shown again, a late response would be this participant's second one to it.
     if not is_active(session) or db.scalar(select(shown_again)):
         return False
-    return take_again(db, trial.stimulus_id)
+    return try_reserve(db, trial.stimulus_id)
 
 
 def _server_flags(

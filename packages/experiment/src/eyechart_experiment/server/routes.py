@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
@@ -26,13 +25,18 @@ from eyechart_experiment.quality.judging import judge_abandoned
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.recruiters.recruiter import Arrival, BadIds, Preview
 from eyechart_experiment.server import wire
-from eyechart_experiment.server.open_stimuli import has_room
+from eyechart_experiment.server.open_stimuli import can_admit
 from eyechart_experiment.server.problems import explain_problems
-from eyechart_experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN, Guard, Pace
+from eyechart_experiment.server.request_limits import (
+    JOINS,
+    PER_ADDRESS,
+    PER_TOKEN,
+    LimitMiddleware,
+    RateLimit,
+)
 from eyechart_experiment.server.responses import store
 from eyechart_experiment.server.session_progress import planned
 from eyechart_experiment.server.sessions import (
-    Owner,
     Rejection,
     claim_tab,
     count_visit,
@@ -40,7 +44,7 @@ from eyechart_experiment.server.sessions import (
     join,
     state_of,
 )
-from eyechart_experiment.server.trial_allocation import AllocatedTrial, TrialRequest, allocate
+from eyechart_experiment.server.trial_allocation import allocate
 from eyechart_experiment.storage.database import THREADS
 from eyechart_experiment.storage.database_tables import (
     LIVE,
@@ -50,7 +54,7 @@ from eyechart_experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
-from eyechart_experiment.storage.tokens import read_token, token_hash
+from eyechart_experiment.storage.tokens import Claim, read_token
 from eyechart_experiment.study_config import StudyConfig, choices_of
 
 MIN_FREE = 8 * 1024**2
@@ -94,14 +98,6 @@ _IMAGE = (
 )
 
 
-@dataclass(frozen=True)
-class Bearer:
-    """The caller named in a signed token; the database records whether the token is still valid."""
-
-    session_id: int
-    token_hash: str
-
-
 def _problems(*statuses: int) -> Responses:
     everywhere = (408, 413, 422, 429, 500, 503)
     return {status: {"model": wire.Problem} for status in (*statuses, *everywhere)}
@@ -111,9 +107,9 @@ def make_app(
     study: OpenStudy,
     *,
     more_hosts: Sequence[str] = (),
-    per_token: Pace = PER_TOKEN,
-    per_address: Pace = PER_ADDRESS,
-    joins: Pace = JOINS,
+    per_token: RateLimit = PER_TOKEN,
+    per_address: RateLimit = PER_ADDRESS,
+    joins: RateLimit = JOINS,
     clock: Clock = lambda: datetime.now(UTC),
 ) -> FastAPI:
     """Return the server of one study.
@@ -138,14 +134,15 @@ def make_app(
         lifespan=_with_few_threads,
     )
     app.add_middleware(
-        Guard, per_token=per_token, per_address=per_address, joins=joins, more_hosts=hosts
+        LimitMiddleware, per_token=per_token, per_address=per_address, joins=joins, more_hosts=hosts
     )
     explain_problems(app)
 
     # Async, because it does not block; routes that wait for the database run in threads.
     async def signed(
         sent: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
-    ) -> Bearer:
+    ) -> Claim:
+        """Return the caller; the database records whether the token is still valid."""
         if sent is None:
             raise Rejection(401, "no_token", "Join the study first.")
         claim = read_token(study.secret, sent.credentials)
@@ -153,18 +150,18 @@ def make_app(
             raise Rejection(401, "bad_token", "This token does not belong to this study.")
         if claim.expires_at <= clock():
             raise Rejection(401, "expired_token", "The token has expired: join again to continue.")
-        return Bearer(claim.session_id, token_hash(sent.credentials))
+        return claim
 
-    Signed = Annotated[Bearer, Depends(signed)]
+    Signed = Annotated[Claim, Depends(signed)]
 
-    def check(bearer: Bearer, known: SessionRow | Known, tab: str | None = None) -> None:
+    def check(bearer: Claim, known: SessionRow | Known, tab: str | None = None) -> None:
         """Reject revoked tokens, and requests from any tab but the session's current one."""
         if (known.study_id, known.token_hash) != (study.id, bearer.token_hash):
             raise Rejection(401, "bad_token", "The session was continued elsewhere.")
         if tab is not None and tab != known.tab:
             raise Rejection(409, "another_tab", "The session continues in another tab.")
 
-    def admit(db: Db, bearer: Bearer, tab: str | None = None) -> int:
+    def admit(db: Db, bearer: Claim, tab: str | None = None) -> int:
         """Return the caller's session id."""
         key = {"session_id": bearer.session_id}
         check(bearer, db.connection().execute(_KNOWN, key).one(), tab)
@@ -183,7 +180,7 @@ def make_app(
         except BadIds as error:
             raise Rejection(422, "bad_request", str(error)) from None
 
-    def current(bearer: Bearer) -> wire.SessionState:
+    def current(bearer: Claim) -> wire.SessionState:
         with database.reading() as db:
             session = db.get_one(SessionRow, admit(db, bearer))
             return state_of(db, study, session)
@@ -226,12 +223,12 @@ def make_app(
         check_name(name)
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
-            is_open = status == "open" and has_room(db, config, study.id, clock())
+            is_open = status == "open" and can_admit(db, config, study.id, clock())
         if status == "open" and not is_open:
             # Sessions that were left may have stimuli that others can have.
             with database.writing() as db:
                 judge_abandoned(db, study.id, clock())
-                is_open = has_room(db, config, study.id, clock())
+                is_open = can_admit(db, config, study.id, clock())
         return _study_info(config, choices, is_open, is_closed=status != "open")
 
     @app.post("/api/studies/{name}/arrivals", status_code=204, responses=_problems(404, 409))
@@ -247,8 +244,10 @@ def make_app(
     def join_study(name: Name, body: wire.JoinRequest, response: Response) -> wire.JoinReply:
         """Begin a session (status 201), or resume the participant's session (status 200)."""
         arrival = arrival_of(name, body)
-        owner = Owner(str(body.browser or ""), body.code)
-        reply, is_new = join(study, arrival, body.screen, clock(), body.eyesight, owner)
+        browser = str(body.browser or "")
+        reply, is_new = join(
+            study, arrival, body.screen, clock(), body.eyesight, browser=browser, code=body.code
+        )
         if not is_new:
             response.status_code = 200
         return reply
@@ -273,9 +272,7 @@ def make_app(
         def allowed(session: SessionRow) -> None:
             check(bearer, session, x_tab)
 
-        request = TrialRequest(bearer.session_id, str(body.key), clock())
-        step = allocate(study, request, allowed)
-        return _json(wire.NextTrial(next=step.next, trial=_trial(config, step.trial)))
+        return _json(allocate(study, bearer.session_id, str(body.key), clock(), allowed))
 
     @app.get(
         "/api/images/{image}",
@@ -377,19 +374,3 @@ def _study_info(
 def _json(body: BaseModel) -> Response:
     """Return a validated record as JSON, so that FastAPI does not validate it again in a thread."""
     return Response(body.model_dump_json(), media_type="application/json")
-
-
-def _trial(config: StudyConfig, trial: AllocatedTrial | None) -> wire.TrialInfo | None:
-    if trial is None:
-        return None
-    # Participants must not be able to recognize catch trials.
-    phase = "main" if trial.role == "catch" else trial.role
-    return wire.TrialInfo.model_validate(
-        {
-            "id": trial.public_id,
-            "phase": phase,
-            "images": [f"{trial.public_id}-{index}" for index in range(trial.n_images)],
-            "number": trial.number,
-            "of": sum(planned(config).values()),
-        }
-    )

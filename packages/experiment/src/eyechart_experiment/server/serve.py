@@ -28,7 +28,7 @@ from eyechart_experiment.storage.withdrawal import apply_withdrawals
 Extension = Callable[[FastAPI, OpenStudy], None]
 
 
-def leave_alone(app: FastAPI, study: OpenStudy) -> None:
+def no_extra_routes(app: FastAPI, study: OpenStudy) -> None:
     """Add no routes."""
 
 
@@ -86,13 +86,13 @@ def ready_server(
     *,
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
-    extend: Extension = leave_alone,
+    extend: Extension = no_extra_routes,
 ) -> Iterator[uvicorn.Server]:
     """Yield a server that only needs to be run on its socket, which accepts connections by now.
 
     `extend` adds routes, see `make_server`.
     """
-    with only_server(folder):
+    with exclusive_server(folder):
         server, study = make_server(
             folder, more_hosts=more_hosts, behind_proxy=behind_proxy, extend=extend
         )
@@ -103,7 +103,7 @@ def ready_server(
 
 
 @contextmanager
-def only_server(folder: StudyFolder) -> Iterator[None]:
+def exclusive_server(folder: StudyFolder) -> Iterator[None]:
     """Raise `UsageError` if another process serves the same SQLite file.
 
     Each process counts requests and queues writers by itself, so that two of them would wait for
@@ -128,7 +128,7 @@ def make_server(
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
     pace: float = 1.0,
-    extend: Extension = leave_alone,
+    extend: Extension = no_extra_routes,
 ) -> tuple[uvicorn.Server, OpenStudy]:
     """Return a server that is ready to run, and the study to which it writes.
 

@@ -25,7 +25,7 @@ from eyechart_experiment.storage.database_tables import (
     SessionRow,
     TrialRow,
 )
-from eyechart_experiment.storage.stimulus_counts import drop_all, give_back
+from eyechart_experiment.storage.stimulus_counts import drop_all, recount_session
 from eyechart_experiment.study_config import StudyConfig
 
 PHASES = ("practice", "qualification", "main")
@@ -66,7 +66,7 @@ class SessionProgress:
         """Return how many trials of a phase have a response; catch trials count as main trials."""
         return sum(self.responded.get(role, 0) for role in roles_of(phase))
 
-    def out(self, phase: str) -> int:
+    def n_live(self, phase: str) -> int:
         """Return how many trials of a phase are live."""
         return sum(self.live.get(role, 0) for role in roles_of(phase))
 
@@ -108,7 +108,7 @@ def phase_of(config: StudyConfig, session: SessionRow, progress: SessionProgress
 
 def has_failed(config: StudyConfig, progress: SessionProgress) -> bool:
     """Return whether the qualification is complete and was not passed."""
-    if progress.done("qualification") < config.qualification or progress.out("qualification"):
+    if progress.done("qualification") < config.qualification or progress.n_live("qualification"):
         return False
     return progress.accuracy("qualification") < config.pass_share
 
@@ -127,7 +127,7 @@ def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
 
 def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> bool:
     """Return whether the next main trial is a catch trial; catch trials have random positions."""
-    handed = progress.done("main") + progress.out("main")
+    handed = progress.done("main") + progress.n_live("main")
     so_far = progress.responded.get("catch", 0) + progress.live.get("catch", 0)
     # Compare counts, not positions: a catch trial that was dropped is still due.
     return so_far < sum(position <= handed for position in catch_positions(config, session.seed))
@@ -174,4 +174,4 @@ def end(db: Db, session: SessionRow, state: str, now: datetime) -> None:
     db.add_all(judge_session(db, session))
     db.flush()
     if db.scalar(select(exists().where(ExclusionRow.session_id == session.id))):
-        give_back(db, session)
+        recount_session(db, session)

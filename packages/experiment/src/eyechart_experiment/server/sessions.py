@@ -3,7 +3,6 @@
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
@@ -14,7 +13,7 @@ from eyechart_experiment.quality.judging import judge_abandoned
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.recruiters.link import RECRUITER as PLAIN_LINK
 from eyechart_experiment.recruiters.recruiter import Arrival, Completion, Departure
-from eyechart_experiment.server.open_stimuli import has_room
+from eyechart_experiment.server.open_stimuli import StoredStimuli, can_admit
 from eyechart_experiment.server.session_progress import (
     PHASES,
     end,
@@ -23,7 +22,7 @@ from eyechart_experiment.server.session_progress import (
     planned,
     progress_of,
 )
-from eyechart_experiment.server.trial_allocation import is_over, locked
+from eyechart_experiment.server.trial_allocation import locked, next_stimulus
 from eyechart_experiment.server.wire import JoinReply, ScreenSize, SessionState, TabClaim
 from eyechart_experiment.storage.database import Database
 from eyechart_experiment.storage.database_tables import (
@@ -80,20 +79,6 @@ class Rejection(Exception):
         self.status, self.code = status, code
 
 
-@dataclass(frozen=True)
-class Owner:
-    """What shows that a session is the caller's: the browser's random id, or the participant code.
-
-    Both are "" if they were not sent.
-    """
-
-    browser: str = ""
-    code: str = ""
-
-
-NOBODY = Owner()
-
-
 def count_visit(database: Database, study_id: int) -> None:
     """Count that the page of a study was opened; nothing else is stored before the consent."""
     with database.writing() as db:
@@ -107,11 +92,13 @@ def join(
     screen: ScreenSize | None,
     now: datetime,
     eyesight: str | None = None,
-    owner: Owner = NOBODY,
+    browser: str = "",
+    code: str = "",
 ) -> tuple[JoinReply, bool]:
     """Return the session of an arriving participant, and whether it is new.
 
-    A new token invalidates the previous one. `eyesight` is what the participant says about it.
+    A new token invalidates the previous one. `eyesight` is what the participant says about it. The
+    browser's random id, or the participant code, shows that a session is the caller's.
 
     Raises:
         Rejection: If the participant cannot take part, or began in another browser.
@@ -121,7 +108,7 @@ def join(
         try:
             with study.database.writing() as db:
                 session, is_new = _find_session(db, study, arrival, digest, now)
-                if not (is_new or _is_owner(db, session, arrival, owner)):
+                if not (is_new or _is_owner(db, session, arrival, browser, code)):
                     raise Rejection(
                         409,
                         "elsewhere",
@@ -129,8 +116,8 @@ def join(
                         " code that it shows.",
                     )
                 _keep_ids(db, session, arrival)
-                if owner.browser:
-                    session.browser = token_hash(owner.browser)
+                if browser:
+                    session.browser = token_hash(browser)
                 if is_new and screen is not None:
                     session.screen = screen.model_dump()
                 if is_new:
@@ -163,10 +150,10 @@ def _find_session(
             raise Rejection(409, "closed", "This study is closed.")
         known_id = None if participant is None else participant.id
         if not (
-            has_room(db, study.config, study.id, now, known_id)
+            can_admit(db, study.config, study.id, now, known_id)
             or (
                 judge_abandoned(db, study.id, now)
-                and has_room(db, study.config, study.id, now, known_id)
+                and can_admit(db, study.config, study.id, now, known_id)
             )
         ):
             raise Rejection(409, "full", "This study has all the responses that it needs.")
@@ -180,12 +167,12 @@ def _find_session(
     return session, is_new
 
 
-def _is_owner(db: Db, session: SessionRow, arrival: Arrival, owner: Owner) -> bool:
+def _is_owner(db: Db, session: SessionRow, arrival: Arrival, browser: str, code: str) -> bool:
     """Return whether the caller is the participant, and not somebody who knows a platform id."""
-    if owner.browser and session.browser == token_hash(owner.browser):
+    if browser and session.browser == token_hash(browser):
         return True
     # Typed by hand, maybe in lower case and with stray spaces.
-    if owner.code.strip().upper() == session.participant.code:
+    if code.strip().upper() == session.participant.code:
         return True
     recruiter = RECRUITERS[arrival.platform]
     if recruiter.secret == recruiter.person:
@@ -331,7 +318,8 @@ def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:
     with study.database.writing() as db:
         session = locked(db, session_id)
         if is_active(session):
-            if not is_over(db, study.config, session):
+            progress, left = progress_of(db, session), StoredStimuli(db, session)
+            if next_stimulus(study.config, session, progress, left) != "finish":
                 raise Rejection(409, "unfinished", "There are trials left.")
             end(db, session, FINISHED, now)
         return state_of(db, study, session)

@@ -6,7 +6,6 @@ that the participant dropped is shown again.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -15,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
 
-from eyechart_experiment.server.open_stimuli import OpenStimulus, StimulusPool, StoredStimuli
+from eyechart_experiment.server.open_stimuli import OpenStimulus, StoredStimuli
 from eyechart_experiment.server.session_progress import (
     LOOKAHEAD,
     PHASES,
@@ -30,6 +29,7 @@ from eyechart_experiment.server.session_progress import (
     progress_of,
     roles_of,
 )
+from eyechart_experiment.server.wire import NextTrial, TrialInfo
 from eyechart_experiment.storage.database_tables import (
     FAILED,
     LIVE,
@@ -45,7 +45,8 @@ from eyechart_experiment.study_config import StudyConfig
 
 TRIES = 5
 
-Next = Literal["trial", "wait", "finish", "failed", "done"]
+NextStep = Literal["wait", "finish", "failed"]
+"""What happens if there is no stimulus to show."""
 
 # Statements are built once: compiling one takes longer than executing it.
 _LOCKED = (
@@ -86,49 +87,17 @@ def admit_everybody(session: SessionRow) -> None:
     """Accept every caller."""
 
 
-@dataclass(frozen=True)
-class TrialRequest:
-    """A session's request for a trial; a request with the same `key` returns the same trial."""
+def allocate(
+    study: OpenStudy, session_id: int, key: str, now: datetime, admit: Admit = admit_everybody
+) -> NextTrial:
+    """Return a session's next trial, or the next step if no trial can be handed out.
 
-    session_id: int
-    key: str
-    now: datetime
-
-
-@dataclass(frozen=True)
-class AllocatedTrial:
-    """A live trial; `n_images` is the number of images it shows."""
-
-    public_id: str
-    role: str
-    number: int
-    n_images: int
-
-
-@dataclass(frozen=True)
-class NextStep:
-    """The next step of a session; `trial` is None unless `next` is "trial"."""
-
-    next: Next
-    trial: AllocatedTrial | None = None
-
-
-@dataclass(frozen=True)
-class Turn:
-    """The state of a session within the transaction that chooses its next trial."""
-
-    db: Db
-    config: StudyConfig
-    session: SessionRow
-    progress: SessionProgress
-
-
-def allocate(study: OpenStudy, request: TrialRequest, admit: Admit = admit_everybody) -> NextStep:
-    """Return a session's next trial, or the next step if no trial can be handed out."""
+    A request with the same `key` returns the same trial.
+    """
     for attempt in range(TRIES):
         try:
             with study.database.writing() as db:
-                return _allocate(db, study.config, request, admit)
+                return _allocate(db, study.config, session_id, key, now, admit=admit)
         except IntegrityError:
             # A concurrent request showed this participant the same image, or used the same key:
             # retry.
@@ -142,65 +111,54 @@ def locked(db: Db, session_id: int) -> SessionRow:
     return db.execute(_LOCKED, {"session_id": session_id}).scalar_one()
 
 
-def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) -> NextStep:
-    # The fields of a request are the parameters of the statement.
-    session, known_id, is_any_over = db.execute(_ASKED, asdict(request)).one()
+def _allocate(
+    db: Db, config: StudyConfig, session_id: int, key: str, now: datetime, *, admit: Admit
+) -> NextTrial:
+    request = {"session_id": session_id, "key": key, "now": now}
+    session, known_id, is_any_over = db.execute(_ASKED, request).one()
     # Under the session's lock: its token or tab may have changed since the request arrived.
     admit(session)
     if known_id is not None:
-        trial_key = {"trial_id": known_id}
-        known = db.connection().execute(_KNOWN, trial_key).one()
+        known = db.connection().execute(_KNOWN, {"trial_id": known_id}).one()
         if known.state == LIVE:
-            trial = AllocatedTrial(known.public_id, known.role, known.number, known.n_images)
-            return NextStep("trial", trial)
+            trial = _trial_info(config, known.public_id, known.role, known.number, known.n_images)
+            return NextTrial(next="trial", trial=trial)
         # Responded to, or dropped before the reply arrived: the key can be used for a new trial.
-        db.connection().execute(_FREE_KEY, trial_key)
+        db.connection().execute(_FREE_KEY, {"trial_id": known_id})
     if not is_active(session):
-        return NextStep("failed" if session.state == FAILED else "done")
+        return NextTrial(next="failed" if session.state == FAILED else "done", trial=None)
     # No background task does this: an expired lease matters only when a stimulus is needed.
     if is_any_over:
-        release_expired(db, request.now)
-    turn = Turn(db, config, session, progress_of(db, session))
-    if has_failed(config, turn.progress):
-        end(db, session, FAILED, request.now)
-        return NextStep("failed")
-    choice = choose_stimulus(turn)
+        release_expired(db, now)
+    progress = progress_of(db, session)
+    choice: OpenStimulus | NextStep = "failed"
+    if not has_failed(config, progress):
+        choice = next_stimulus(config, session, progress, StoredStimuli(db, session))
     if choice == "failed":
-        end(db, session, FAILED, request.now)
+        end(db, session, FAILED, now)
     if isinstance(choice, str):
-        return NextStep(choice)
-    return NextStep("trial", hand_out(turn, choice, request))
-
-
-def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
-    """Return whether no stimulus is left for a session and all its responses are stored."""
-    return choose_stimulus(Turn(db, config, session, progress_of(db, session))) == "finish"
-
-
-def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "failed"]:
-    """Return the stimulus to show next, or the next step if there is none to show."""
-    stored = StoredStimuli(turn.db, turn.session)
-    return next_stimulus(turn.config, turn.session, turn.progress, stored)
+        return NextTrial(next=choice, trial=None)
+    return hand_out(db, config, session, choice, number=progress.handed, key=key, now=now)
 
 
 def next_stimulus(
-    config: StudyConfig, session: SessionRow, progress: SessionProgress, pool: StimulusPool
-) -> OpenStimulus | Literal["wait", "finish", "failed"]:
+    config: StudyConfig, session: SessionRow, progress: SessionProgress, pool: StoredStimuli
+) -> OpenStimulus | NextStep:
     """Return the stimulus of a pool to show next, or the next step if there is none to show."""
     for phase in PHASES:
         missing = planned(config)[phase] - progress.done(phase)
-        out = progress.out(phase)
+        n_live = progress.n_live(phase)
         if missing <= 0:
             continue
-        if out >= LOOKAHEAD:
+        if n_live >= LOOKAHEAD:
             return "wait"
         choice = None
-        if out < missing:
+        if n_live < missing:
             choice = _find(config, session, progress, pool, phase=phase)
         if choice is not None:
             return choice
         # Nothing is left to show, or the whole phase is live: wait for its responses first.
-        if out:
+        if n_live:
             return "wait"
         if phase == "qualification" and has_evaded(config, progress):
             return "failed"
@@ -211,7 +169,7 @@ def _find(
     config: StudyConfig,
     session: SessionRow,
     progress: SessionProgress,
-    pool: StimulusPool,
+    pool: StoredStimuli,
     *,
     phase: str,
 ) -> OpenStimulus | Literal["wait"] | None:
@@ -234,14 +192,19 @@ def _find(
     return stimulus
 
 
-def hand_out(turn: Turn, stimulus: OpenStimulus, request: TrialRequest) -> AllocatedTrial:
+def hand_out(
+    db: Db,
+    config: StudyConfig,
+    session: SessionRow,
+    stimulus: OpenStimulus,
+    *,
+    number: int,
+    key: str,
+    now: datetime,
+) -> NextTrial:
     """Record a stimulus as live in a session, and its source images as seen by the participant."""
-    session = turn.session
-    trial = AllocatedTrial(
-        new_public_id(), stimulus.role, turn.progress.handed, len(stimulus.sources)
-    )
-    count(turn.db, stimulus.stimulus_id, 1)
-    connection = turn.db.connection()
+    count(db, stimulus.stimulus_id, 1)
+    connection = db.connection()
     if not stimulus.is_return:
         # In a fixed order: a participant active in two studies could otherwise cause a deadlock.
         exposures = [
@@ -249,16 +212,33 @@ def hand_out(turn: Turn, stimulus: OpenStimulus, request: TrialRequest) -> Alloc
             for source_id in sorted(set(stimulus.sources))
         ]
         connection.execute(insert(ExposureRow), exposures)
+    public_id = new_public_id()
     row = {
-        "public_id": trial.public_id,
+        "public_id": public_id,
         "session_id": session.id,
-        "number": trial.number,
-        "key": request.key,
-        "role": trial.role,
+        "number": number,
+        "key": key,
+        "role": stimulus.role,
         "stimulus_id": stimulus.stimulus_id,
         "state": LIVE,
-        "served_at": request.now,
-        "expires_at": request.now + timedelta(minutes=turn.config.lease_minutes),
+        "served_at": now,
+        "expires_at": now + timedelta(minutes=config.lease_minutes),
     }
     connection.execute(insert(TrialRow), row)
-    return trial
+    trial = _trial_info(config, public_id, stimulus.role, number, len(stimulus.sources))
+    return NextTrial(next="trial", trial=trial)
+
+
+def _trial_info(
+    config: StudyConfig, public_id: str, role: str, number: int, n_images: int
+) -> TrialInfo:
+    return TrialInfo.model_validate(
+        {
+            "id": public_id,
+            # Participants must not be able to recognize catch trials.
+            "phase": "main" if role == "catch" else role,
+            "images": [f"{public_id}-{index}" for index in range(n_images)],
+            "number": number,
+            "of": sum(planned(config).values()),
+        }
+    )

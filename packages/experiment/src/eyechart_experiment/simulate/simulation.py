@@ -21,7 +21,7 @@ from eyechart_experiment.recruiters.link import RECRUITER
 from eyechart_experiment.server.responses import store
 from eyechart_experiment.server.session_progress import planned, progress_of
 from eyechart_experiment.server.sessions import Rejection, claim_tab, finish, join
-from eyechart_experiment.server.trial_allocation import TrialRequest, allocate
+from eyechart_experiment.server.trial_allocation import allocate
 from eyechart_experiment.server.wire import ResponseBody, TabClaim
 from eyechart_experiment.simulate.robots import Kind, Robot, RobotQuestion
 from eyechart_experiment.storage.database import Database, open_database
@@ -50,7 +50,7 @@ from eyechart_experiment.storage.experiment_folder import (
     write_private,
 )
 from eyechart_experiment.storage.session_records import read_sessions
-from eyechart_experiment.storage.stimulus_counts import drop_all, give_back
+from eyechart_experiment.storage.stimulus_counts import drop_all, recount_session
 from eyechart_experiment.storage.tokens import read_token
 from eyechart_experiment.study_config import choices_of
 
@@ -204,10 +204,9 @@ class _RobotSession:
 
     def go_on(self) -> RobotOutcome | None:
         """Respond to one trial and return None, or return the outcome if the session has ended."""
-        request = TrialRequest(self._session, str(self._uuid()), self._now)
-        step = allocate(self._study, request)
+        step = allocate(self._study, self._session, str(self._uuid()), self._now)
         if step.trial is not None:
-            return self._respond(step.trial.public_id)
+            return self._respond(step.trial.id)
         state = finish(self._study, self._session, self._now)
         return RobotOutcome(state.participant, self._robot.kind, state.state)
 
@@ -239,7 +238,7 @@ class _RobotSession:
             rows = judge_session(db, session)
             db.add_all(rows)
             if rows:
-                give_back(db, session)
+                recount_session(db, session)
             return RobotOutcome(session.participant.code, self._robot.kind, session.state)
 
     def _open_page(self) -> None:

@@ -49,7 +49,7 @@ def count(db: Db, stimulus_id: int, change: int) -> None:
     db.connection().execute(_COUNT, {"stimulus_id": stimulus_id, "change": change})
 
 
-def take_again(db: Db, stimulus_id: int) -> bool:
+def try_reserve(db: Db, stimulus_id: int) -> bool:
     """Reserve a stimulus again for a late response; return False if it has enough responses."""
     # In one statement: between a check and an update others could take the last place.
     result = db.execute(
@@ -88,7 +88,7 @@ def _drop(db: Db, trials: Sequence[Row[int, int]], reason: str, now: datetime) -
         count(db, stimulus_id, -1)
 
 
-def give_back(db: Db, session: SessionRow) -> None:
+def recount_session(db: Db, session: SessionRow) -> None:
     """Count a session's stimuli again; those of an excluded session become available to others."""
     db.flush()
     responded = select(TrialRow.stimulus_id).where(

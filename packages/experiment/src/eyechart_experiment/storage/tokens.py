@@ -19,6 +19,7 @@ class Claim:
 
     session_id: int
     expires_at: datetime
+    token_hash: str
 
 
 def pseudonym_digest(secret: bytes, platform: str, platform_id: str) -> str:
@@ -66,7 +67,7 @@ def read_token(secret: bytes, token: str) -> Claim | None:
         return None
     blinded_id, expires, nonce = body.split(".")
     session_id = _blinded(secret, int(blinded_id, 16), nonce)
-    return Claim(session_id, datetime.fromtimestamp(int(expires), UTC))
+    return Claim(session_id, datetime.fromtimestamp(int(expires), UTC), token_hash(token))
 
 
 def status_token(secret: bytes) -> str:
