@@ -12,8 +12,8 @@ from torch import Tensor
 
 from benchmarks.imagecorruptions_rival import Rival
 from benchmarks.timing import in_turns, machine_name, sample_images
-from eyechart.core.provenance import versions
 from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.core.version import versions
 from eyechart.corruptions.suites.apply import corrupt, corrupt_batch, draw_random
 from eyechart.corruptions.suites.assets import assets_of, ready_entries
 from eyechart.corruptions.suites.strength import DEFAULT_SEVERITY, Strengths, draw_from_domain

@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear
 
 from benchmarks.timing import machine_name
 from eyechart.core.arrays import FloatArray
-from eyechart.core.provenance import versions
+from eyechart.core.version import versions
 from eyechart.stats.bins import Bins
 from eyechart.stats.curve import Curve, fit_curve
 from eyechart.stats.curve_settings import ESTIMATORS

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from benchmarks.pyrtools_rival import load_vif_rival
 from benchmarks.timing import in_turns, machine_name, sample_images
-from eyechart.core.provenance import versions
+from eyechart.core.version import versions
 from eyechart.corruptions.suites.apply import corrupt
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.measure import clean_statistics, measure_change

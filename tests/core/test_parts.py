@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import eyechart as ec
-from eyechart.core import provenance
+from eyechart.core import version
 from eyechart.core.storage.files import MACHINE, atomic_file, remove_leftovers, write_text
 from eyechart.core.storage.parts import (
     PER_WRITER,
@@ -337,14 +337,14 @@ def test_a_writer_stays_in_its_range_of_part_numbers(tmp_path):
 def test_the_commit_is_that_of_the_source_tree():
     if shutil.which("git") is None:
         pytest.skip("no git")
-    here = os.path.dirname(provenance.__file__)
+    here = os.path.dirname(version.__file__)
     asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True)
     expected = asked.stdout.strip() if asked.returncode == 0 else None
-    found = provenance.git_hash()
+    found = version.git_hash()
     assert (found or "").rstrip("+") == (expected or "")
 
 
-@pytest.mark.parametrize("file", ["core/provenance.py", "corruptions/blur.py", "data/vcr.yaml"])
+@pytest.mark.parametrize("file", ["core/version.py", "corruptions/blur.py", "data/vcr.yaml"])
 def test_a_change_anywhere_in_the_package_is_marked(tmp_path, monkeypatch, file):
     if shutil.which("git") is None:
         pytest.skip("no git")
@@ -354,15 +354,15 @@ def test_a_change_anywhere_in_the_package_is_marked(tmp_path, monkeypatch, file)
         subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True)
 
     package = tmp_path / "src" / "eyechart"
-    for name in ("core/provenance.py", "corruptions/blur.py", "data/vcr.yaml", "../../README.md"):
+    for name in ("core/version.py", "corruptions/blur.py", "data/vcr.yaml", "../../README.md"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("as committed")
     git("init", "-q")
     git("add", "-A")
     git("commit", "-q", "-m", "first")
-    monkeypatch.setattr(provenance, "__file__", str(package / "core" / "provenance.py"))
+    monkeypatch.setattr(version, "__file__", str(package / "core" / "version.py"))
     # uncached, because the cache holds the commit of the real package
-    read_hash = provenance.git_hash.__wrapped__
+    read_hash = version.git_hash.__wrapped__
     (tmp_path / "README.md").write_text("changed")
     assert len(read_hash()) == 40
     (package / file).write_text("changed")
@@ -373,7 +373,7 @@ def test_the_versions_are_those_that_are_imported():
     import scipy
     import torch
 
-    found = provenance.versions()
+    found = version.versions()
     assert found["eyechart"] == ec.__version__
     assert found["numpy"] == np.__version__ and found["scipy"] == scipy.__version__
     assert found["torch"].split("+")[0] == torch.__version__.split("+")[0]

@@ -152,7 +152,7 @@ def test_levels_are_converted_alike(levels, images):
 
 
 def test_poisson_counts_are_equal(levels, random):
-    from eyechart.core.poisson_triton import count_in_triton
+    from eyechart.core.random_triton import count_in_triton
 
     photons = np.array([1.0, 3.3, 60])
     uniform = random.halves("x", levels[0].numel()).reshape(levels.shape)

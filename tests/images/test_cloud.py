@@ -8,7 +8,7 @@ import pytest
 import eyechart as ec
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts
-from eyechart.core.storage.remote_folder import output_folder
+from eyechart.core.storage.remote import output_folder
 from eyechart.images.imageset import load_images
 from small_models import SMALL, Colors
 

@@ -1,6 +1,6 @@
 """Time and energy in words: every number with its source, and what is missing."""
 
-from eyechart.core.energy import Measured, energy_use
+from eyechart.core.cost import Measured, energy_use
 from eyechart.reports.series.run_cost import cost_line, energy_text, time_text
 from eyechart.results.schema import RunInfo
 

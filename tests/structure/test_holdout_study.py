@@ -418,7 +418,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
         shutil.copy2(taken, predictions)
         held.__exit__(None, None, None)
 
-    monkeypatch.setattr("eyechart.core.storage.job_queue.time.sleep", other)
+    monkeypatch.setattr("eyechart.core.storage.shards.time.sleep", other)
     assert run(*words_of(home, "subclass", out, "--folds", 2)).status == 0
     assert predictions.stat().st_mtime_ns == taken.stat().st_mtime_ns
     assert told_by(out) == told_by(once)

@@ -10,8 +10,7 @@ import time
 
 import torch
 
-from eyechart.core.energy import NvmlMeter, find_meters
-from eyechart.core.sessions import Session
+from eyechart.core.cost import Session, find_meters, nvml_meter
 
 SECONDS = 5.0
 SIZE = 8192
@@ -34,9 +33,9 @@ def measure(title, device, work):
     import pynvml
 
     identity = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-    integrated = NvmlMeter(power_only(pynvml), [identity])
+    integrated = nvml_meter(power_only(pynvml), [identity])
     with Session() as session, session.stage(title):
-        session.measure(find_meters([device]))
+        session.measure(*find_meters([device]))
         start = time.monotonic()
         while time.monotonic() - start < SECONDS:
             work()
@@ -58,7 +57,7 @@ def measure(title, device, work):
 if __name__ == "__main__":
     device = torch.device(sys.argv[1] if len(sys.argv) > 1 else "cuda:0")
     print(torch.cuda.get_device_name(device))
-    problems = [part for part in find_meters([device]).unmeasured if part.startswith("GPU")]
+    problems = [part for part in find_meters([device])[1] if part.startswith("GPU")]
     if problems:
         sys.exit(problems[0])
     matrix = torch.randn(SIZE, SIZE, device=device, dtype=torch.bfloat16)

@@ -4,7 +4,7 @@ import os
 import signal
 
 from eyechart.cli.shared import progress
-from eyechart.core.storage import job_queue
+from eyechart.core.storage import shards
 
 
 def stopping(title, after, monkeypatch):
@@ -33,4 +33,4 @@ def reject_locks(monkeypatch):
     def reject(path):
         raise AssertionError(f"{path} was locked")
 
-    monkeypatch.setattr(job_queue, "try_lock", reject)
+    monkeypatch.setattr(shards, "try_lock", reject)

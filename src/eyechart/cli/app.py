@@ -32,7 +32,7 @@ from eyechart.cli.shared.help import HELP_ALL, CommandLine
 from eyechart.cli.shared.printing import print_image_notes
 from eyechart.cli.shared.stop import BROKEN_PIPE, BUG, FAILED, INTERRUPTED, USAGE, Stop
 from eyechart.core.errors import UsageError, is_out_of_memory
-from eyechart.core.signals import interrupted_status, stop_on_termination
+from eyechart.core.process import interrupted_status, stop_on_termination
 from eyechart.core.version import __version__
 
 app = CommandLine(

@@ -20,8 +20,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
-from eyechart.core.storage.job_queue import jobs_of
-from eyechart.core.storage.shard_records import SHARDS, remove_shard_records
+from eyechart.core.storage.shards import SHARDS, jobs_of, remove_shard_records
 from eyechart.corruptions.suites.published import PUBLISHED, WITH_LEVELS
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop, resumable
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.phrases import count_of
-from eyechart.core.quick_imports import quick_imports
-from eyechart.core.storage.remote_folder import OutputFolder, output_folder
+from eyechart.core.process import quick_imports
+from eyechart.core.storage.remote import OutputFolder, output_folder
 from eyechart.core.storage.run_folder import RECORD, read_settings
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings

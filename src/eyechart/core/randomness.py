@@ -238,7 +238,7 @@ class ImageRandom:
         return philox4x32(counter, (keys & MASK32, (keys >> 32) & MASK32))
 
     def _in_triton(self, stream: Tensor, quads: int, halves: bool) -> Tensor:
-        from eyechart.core.philox_triton import random_words
+        from eyechart.core.random_triton import random_words
 
         return random_words(self.keys, self._salts, stream, quads, halves)
 
@@ -363,7 +363,7 @@ def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.floa
     image = to_device(torch.from_numpy(inverse), levels.device)
     thresholds = _poisson_thresholds(means, top)
     if has_triton(levels.device):
-        from eyechart.core.poisson_triton import count_in_triton
+        from eyechart.core.random_triton import count_in_triton
 
         return count_in_triton(levels, uniform, thresholds, image)
     thresholds = thresholds.flatten(0, 1)

@@ -13,8 +13,7 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.core.storage.files import TemporaryFolder
-from eyechart.core.storage.remote_files import RemoteFile, as_shown, is_url, remote_files
+from eyechart.core.storage.remote import RemoteFile, TemporaryFolder, as_shown, is_url, remote_files
 from eyechart.images.identity import file_digest, pixel_digest
 from eyechart.images.image_files import (
     DECODING,

@@ -12,13 +12,7 @@ from typing import Any, Protocol
 
 from eyechart.core.arguments import as_path, brief
 from eyechart.core.errors import UsageError, install_hint
-from eyechart.core.storage.remote_files import (
-    RemoteFile,
-    as_shown,
-    is_remote_file,
-    is_url,
-    remote_files,
-)
+from eyechart.core.storage.remote import RemoteFile, as_shown, is_remote_file, is_url, remote_files
 from eyechart.images.hf_images import HUB, is_hf, is_saved_dataset, list_hf, list_hub, list_saved
 from eyechart.images.image_files import images_in, unread_notes
 from eyechart.images.image_list import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.remote_files import DataFile, as_shown
+from eyechart.core.storage.remote import DataFile, as_shown
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
     LABEL_COLUMNS,

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.remote_files import DataFile, open_file, read_piece
+from eyechart.core.storage.remote import DataFile, open_file, read_piece
 from eyechart.images.image_files import IMAGE_SUFFIXES
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,

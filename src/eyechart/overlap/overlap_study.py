@@ -15,9 +15,8 @@ import torch
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, JointProgress
 from eyechart.core.randomness import hash64
-from eyechart.core.storage.job_queue import jobs_of
 from eyechart.core.storage.parts import file_name, read_header, read_parquet, write_parquet
-from eyechart.core.storage.shards import Shard
+from eyechart.core.storage.shards import Shard, jobs_of
 from eyechart.corruptions.suites.assets import entry_mark
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.images.imageset import ImageSet

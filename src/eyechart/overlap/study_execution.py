@@ -17,10 +17,9 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import NoProgress, Progress, counted_to, no_advance
-from eyechart.core.storage.job_queue import POLL_SECONDS, work_off
 from eyechart.core.storage.parts import read_parquet
 from eyechart.core.storage.run_folder import RECORD, Settings, open_run_folder, read_settings
-from eyechart.core.storage.shards import Shard
+from eyechart.core.storage.shards import POLL_SECONDS, Shard, work_off
 from eyechart.corruptions.suites.suite import Suite
 from eyechart.corruptions.suites.suite_file import write_suite
 from eyechart.overlap.accuracy_table import FILE, AccuracyTable, make_table, write_accuracies

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from eyechart.core.arguments import as_text, as_whole, as_within
-from eyechart.core.energy import WORLD_AVERAGE, WORLD_AVERAGE_SOURCE
+from eyechart.core.cost import WORLD_AVERAGE, WORLD_AVERAGE_SOURCE
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, ShardOption
 from eyechart.core.registry import one_of, unknown_name

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.core.arguments import as_flag
+from eyechart.core.cost import Session, find_meters, kept_cost
 from eyechart.core.devices import find_devices, image_device, keep_freed_memory
-from eyechart.core.energy import find_meters
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.core.sessions import Session, kept_cost
-from eyechart.core.storage.files import TemporaryFolder
-from eyechart.core.storage.remote_folder import output_folder
+from eyechart.core.storage.remote import TemporaryFolder, output_folder
 from eyechart.corruptions.suites.assets import left_out_notes
 from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.images.imageset import ImageSet
@@ -237,7 +235,7 @@ def _load(
     defenses = read_defenses(settings.defenses)
 
     loaded = [model.device for model in settings.models if isinstance(model, Model)]
-    session.measure(find_meters([*devices, *loaded], settings.watts))
+    session.measure(*find_meters([*devices, *loaded], settings.watts))
     load = partial(load_requested, settings=settings)
     with session.stage("loading"):
         # Defenses apply to the evaluated models only, not to a baseline.
@@ -299,7 +297,7 @@ def predict_and_score(
     settings = replace(settings, accept_labels=True)
     with Session() as session:
         devices = [inputs.device, *(model.device for model in inputs.models)]
-        session.measure(find_meters(devices, settings.watts))
+        session.measure(*find_meters(devices, settings.watts))
         results, _ = _run(settings, inputs, out, session, progress)
         return _with_cost(results, settings, out, session)
 

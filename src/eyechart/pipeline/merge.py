@@ -13,11 +13,10 @@ import torch
 
 from eyechart.core.arguments import as_folder, resolved_path
 from eyechart.core.arrays import IntArray
-from eyechart.core.energy import find_meters
+from eyechart.core.cost import Session, find_meters, kept_cost, total_cost
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.core.sessions import Session, kept_cost, total_cost
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts, file_name, write_parquet
 from eyechart.core.storage.run_folder import RECORD, first_change, read_settings
@@ -73,7 +72,7 @@ def merge(out: str | os.PathLike[str]) -> Results:
 def merge_shards(out: Path, progress: Progress = NO_PROGRESS) -> Finished:
     """Merge the predictions of all shards into one folder, and return the results of the run."""
     with Session() as session:
-        session.measure(find_meters([torch.device("cpu")]))
+        session.measure(*find_meters([torch.device("cpu")]))
         return _merge(out, session, progress)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from eyechart.core.cost import SESSIONS_FOLDER
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.core.sessions import SESSIONS_FOLDER
 from eyechart.core.storage.locks import lock_file
 from eyechart.core.storage.run_folder import (
     RECORD,

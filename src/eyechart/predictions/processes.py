@@ -17,8 +17,8 @@ import torch
 
 from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError
+from eyechart.core.process import stop_on_termination
 from eyechart.core.progress import Advance
-from eyechart.core.signals import stop_on_termination
 from eyechart.predictions.engine import RemainingWork, part_files
 from eyechart.predictions.engines import Resources
 from eyechart.predictions.loop import WorkItem, predict_items

@@ -8,7 +8,7 @@ import threading
 from multiprocessing import connection, parent_process
 from typing import Any
 
-from eyechart.core.quick_imports import quick_imports
+from eyechart.core.process import quick_imports
 
 
 def run_worker(pipe: "connection.Connection[Any, Any]", order: bytes) -> None:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pydantic import Field, PrivateAttr
 
 from eyechart.core.arguments import as_text
-from eyechart.core.energy import EnergyUse, energy_use
+from eyechart.core.cost import Cost, EnergyUse, energy_use
 from eyechart.core.errors import UsageError
 from eyechart.core.records import NamedRecords, NullableFloat, Record
 from eyechart.core.registry import unknown_name
-from eyechart.core.sessions import Cost
-from eyechart.core.storage.files import TemporaryFolder
+from eyechart.core.storage.remote import TemporaryFolder
 from eyechart.results.curve_results import Ends, HumanCurve
 from eyechart.results.html_table import html_table
 from eyechart.results.model_results import ModelResults

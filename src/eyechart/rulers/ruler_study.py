@@ -15,9 +15,9 @@ from eyechart.core.csv_table import csv_text
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.core.provenance import versions
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.storage.run_folder import open_run_folder
+from eyechart.core.version import versions
 from eyechart.images.identity import file_digest
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import ImageSet, load_listing

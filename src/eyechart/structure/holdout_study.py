@@ -15,9 +15,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import JointProgress, Progress, counted_to
 from eyechart.core.randomness import hash64
-from eyechart.core.storage.job_queue import jobs_of, work_off
 from eyechart.core.storage.parts import file_name, read_parquet, write_parquet
-from eyechart.core.storage.shards import Shard
+from eyechart.core.storage.shards import Shard, jobs_of, work_off
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold

@@ -19,9 +19,8 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, first_names
 from eyechart.core.progress import Progress
-from eyechart.core.storage.job_queue import work_off
 from eyechart.core.storage.parts import ROW, Parts
-from eyechart.core.storage.shards import Shard
+from eyechart.core.storage.shards import Shard, work_off
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.last_layer import find_last_layer, replace_layer

@@ -18,13 +18,13 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import Advance, no_advance
-from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.records import CheckedFields, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts, read_header, read_parquet, write_parquet
 from eyechart.core.storage.shards import Shard
+from eyechart.core.version import versions
 from eyechart.images.image_sources import SOURCE, demo_images
 from eyechart.images.imageset import ImageSet, load_images, load_listed
 from eyechart.testsets.coverage import SampleCoverage, coverage_of

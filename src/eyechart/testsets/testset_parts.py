@@ -7,7 +7,7 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts
 from eyechart.core.storage.run_folder import check_same, write_settings
-from eyechart.core.storage.shard_records import remove_shard_records
+from eyechart.core.storage.shards import remove_shard_records
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.reach_parts import remove_reach

@@ -9,12 +9,12 @@ from eyechart.core.progress import Advance
 from eyechart.core.storage.locks import lock_file
 from eyechart.core.storage.parts import ROW, Parts
 from eyechart.core.storage.run_folder import read_settings
-from eyechart.core.storage.shard_records import (
+from eyechart.core.storage.shards import (
+    Shard,
     missing_shard,
     read_shard_records,
     write_shard_record,
 )
-from eyechart.core.storage.shards import Shard
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.testset import (

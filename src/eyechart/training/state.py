@@ -16,7 +16,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from eyechart.core.errors import UsageError
-from eyechart.core.signals import RECEIVED
+from eyechart.core.process import RECEIVED
 from eyechart.core.storage.files import write_torch
 from eyechart.core.storage.run_folder import Settings, first_change
 from eyechart.models.checkpoint import load, read_checkpoint

@@ -17,9 +17,9 @@ from torch.nn.functional import cross_entropy, log_softmax, softmax
 from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import Progress
-from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.storage.run_folder import Settings
+from eyechart.core.version import versions
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
 from eyechart.models.last_layer import find_last_layer
 from eyechart.models.model import identity_of, in_one_line, lay_out

@@ -1,12 +1,9 @@
-"""Atomic files, which appear complete or not at all, and temporary folders."""
+"""Atomic files, which appear complete or not at all."""
 
 import os
 import platform
 import re
-import shutil
-import tempfile
 import time
-import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.remote_files import upload_written
+from eyechart.core.storage.remote import upload_written
 
 MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
 """Identifies this machine in the names of temporary files."""
@@ -192,26 +189,3 @@ def _is_alive(process: int) -> bool:
     except OSError:
         pass  # it exists, but belongs to another user
     return True
-
-
-class TemporaryFolder:
-    """A new folder that is deleted with the last reference to it, at the latest at exit.
-
-    Unlike tempfile.TemporaryDirectory, it is meant to be kept by other objects, and can be copied
-    and pickled with them. A pickled copy knows the path, but does not keep the folder.
-    """
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="eyechart-"))
-        self._delete = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-    def delete(self) -> None:
-        """Delete the folder now."""
-        self._delete()
-
-    def __deepcopy__(self, memo: object) -> "TemporaryFolder":
-        # Both objects need the same folder, which is never changed.
-        return self
-
-    def __getstate__(self) -> dict[str, Path]:
-        return {"path": self.path}

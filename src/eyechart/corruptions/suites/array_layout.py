@@ -18,9 +18,8 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.storage.files import atomic_file, remove_leftovers
-from eyechart.core.storage.job_queue import jobs_of
 from eyechart.core.storage.locks import lock_folder
-from eyechart.core.storage.shards import Shard
+from eyechart.core.storage.shards import Shard, jobs_of
 from eyechart.corruptions.suites.apply import corrupt
 from eyechart.corruptions.suites.folder import Job, Settings, claim
 from eyechart.corruptions.suites.layouts import ARRAYS, common_settings, folder_name

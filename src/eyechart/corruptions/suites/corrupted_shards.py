@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eyechart.core.randomness import hash64
-from eyechart.core.storage.job_queue import jobs_of
 from eyechart.core.storage.locks import lock_folder
-from eyechart.core.storage.shard_records import (
+from eyechart.core.storage.shards import (
     SHARDS,
+    Shard,
+    jobs_of,
     missing_shard,
     read_shard_records,
     remove_shard_records,
     write_shard_record,
 )
-from eyechart.core.storage.shards import Shard
 from eyechart.corruptions.suites.array_layout import PARTS, array_parts, join_array
 from eyechart.corruptions.suites.folder import Job, Settings
 from eyechart.corruptions.suites.layouts import ARRAYS

@@ -15,10 +15,9 @@ import numpy as np
 from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
-from eyechart.core.provenance import versions
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.storage.files import atomic_file, remove_leftovers
-from eyechart.core.version import __version__
+from eyechart.core.version import __version__, versions
 from eyechart.corruptions.suites.assets import assets_mark, assets_of, frost_textures
 from eyechart.corruptions.suites.strength import check_severity
 from eyechart.corruptions.suites.suite import find_variant

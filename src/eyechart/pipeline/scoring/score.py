@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from eyechart.core.devices import keep_freed_memory, share_freed_memory
 from eyechart.core.parallel import map_on_threads, one_blas_thread
 from eyechart.core.progress import Advance, Progress
-from eyechart.core.provenance import git_hash, versions
+from eyechart.core.version import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.image_sources import source_name
 from eyechart.images.imageset import Damaged

@@ -1,6 +1,6 @@
 """Time, energy and emissions of a run in words, with the sources of the numbers."""
 
-from eyechart.core.energy import NVML, RAPL, STATED, EnergyUse
+from eyechart.core.cost import NVML, RAPL, STATED, EnergyUse
 from eyechart.core.progress import duration_text
 from eyechart.results.schema import RunInfo
 
@@ -31,7 +31,7 @@ def energy_text(run: RunInfo) -> str:
     """Return energy and emissions with their sources, and the parts whose energy is unknown.
 
     Example:
-        >>> from eyechart.core.energy import Measured, energy_use
+        >>> from eyechart.core.cost import Measured, energy_use
         >>> run = RunInfo(versions={}, git=None, device="cpu", command="", made="", images="",
         ...               energy=energy_use({"stated": Measured(joules=9e5, seconds=3600)}, 25))
         >>> energy_text(run)

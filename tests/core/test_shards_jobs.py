@@ -3,10 +3,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from eyechart.core.storage import job_queue
-from eyechart.core.storage.job_queue import work_off
+from eyechart.core.storage import shards
 from eyechart.core.storage.locks import try_lock
-from eyechart.core.storage.shards import shards_of
+from eyechart.core.storage.shards import shards_of, work_off
 
 
 def test_every_job_is_worked_off_once_in_order_and_its_folder_made(tmp_path):
@@ -19,7 +18,7 @@ def test_every_job_is_worked_off_once_in_order_and_its_folder_made(tmp_path):
 def test_a_job_that_another_claimed_is_tried_again_after_the_others(tmp_path, monkeypatch):
     held = try_lock(tmp_path / "a")
     assert held.__enter__()
-    monkeypatch.setattr(job_queue.time, "sleep", lambda seconds: held.__exit__(None, None, None))
+    monkeypatch.setattr(shards.time, "sleep", lambda seconds: held.__exit__(None, None, None))
     done = []
     work_off(["a", "b"], lambda job: tmp_path / job, done.append)
     assert done == ["b", "a"]
@@ -37,7 +36,7 @@ def test_a_job_that_fails_is_free_again(tmp_path):
 
 
 def test_two_workers_share_the_jobs(tmp_path, monkeypatch):
-    monkeypatch.setattr(job_queue, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(shards, "POLL_SECONDS", 0.01)
 
     def share(name):
         def work(job):
@@ -55,7 +54,7 @@ def test_two_workers_share_the_jobs(tmp_path, monkeypatch):
 
 
 def test_shards_do_every_job_once_and_without_locks(tmp_path, monkeypatch):
-    monkeypatch.setattr(job_queue, "try_lock", None)
+    monkeypatch.setattr(shards, "try_lock", None)
     done = []
     for shard in shards_of(3):
         work_off("abcdefgh", lambda job: tmp_path / "jobs" / job, done.append, shard)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from eyechart.core.quick_imports import quick_imports
+from eyechart.core.process import quick_imports
 
 
 @pytest.fixture

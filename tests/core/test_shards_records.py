@@ -3,13 +3,14 @@
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.shard_records import (
+from eyechart.core.storage.shards import (
     SHARDS,
+    Shard,
     read_shard_records,
     remove_shard_records,
+    shards_of,
     write_shard_record,
 )
-from eyechart.core.storage.shards import Shard, shards_of
 
 TASK = {"suite": "vcr", "images": "abc"}
 

@@ -9,9 +9,8 @@ import time
 
 import pytest
 
-from eyechart.core import sessions
-from eyechart.core.energy import Meters, StatedWatts
-from eyechart.core.sessions import Cost, Session, kept_cost, total_cost
+from eyechart.core import cost
+from eyechart.core.cost import Cost, Session, kept_cost, stated_watts, total_cost
 
 
 class Clock:
@@ -28,7 +27,7 @@ def clock():
 
 def worked(folder, clock, watts=None, **stages):
     """A session that spends so many seconds in each stage."""
-    meters = Meters() if watts is None else Meters((StatedWatts(watts, clock),))
+    meters = [] if watts is None else [stated_watts(watts, clock)]
     with Session(clock) as session:
         session.measure(meters)
         for stage, seconds in stages.items():
@@ -118,7 +117,7 @@ def test_a_meter_that_fails_does_not_end_the_run(clock):
             raise RuntimeError("GPU is lost")
 
     with Session(clock) as session:
-        session.measure(Meters((Broken(), StatedWatts(10, clock))))
+        session.measure([Broken(), stated_watts(10, clock)])
         clock.now += 5
         assert list(session.cost().energy) == ["stated"]
 
@@ -127,9 +126,9 @@ KILLED = """
 import sys
 from pathlib import Path
 from time import sleep
-from eyechart.core import sessions
-sessions.READ_SECONDS = sessions.WRITE_SECONDS = 0.05
-with sessions.Session() as session, session.stage("predictions"):
+from eyechart.core import cost
+cost.READ_SECONDS = cost.WRITE_SECONDS = 0.05
+with cost.Session() as session, session.stage("predictions"):
     session.keep_in(Path(sys.argv[1]))
     print("started", flush=True)
     sleep(60)
@@ -150,4 +149,4 @@ def test_a_process_that_is_killed_leaves_what_it_spent(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert 0.3 <= kept_cost(tmp_path).seconds["predictions"] < 20
-    assert sessions.WRITE_SECONDS <= 10  # so much is lost at most
+    assert cost.WRITE_SECONDS <= 10  # so much is lost at most

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from eyechart.core.energy import (
+from eyechart.core.cost import (
     WORLD_AVERAGE,
     EnergyUse,
     Measured,
-    Meters,
-    NvmlMeter,
-    RaplMeter,
-    StatedWatts,
+    Session,
     energy_use,
     find_meters,
+    nvml_meter,
+    rapl_meter,
+    stated_watts,
+    total_cost,
 )
-from eyechart.core.sessions import Session, total_cost
 
 RANGE = 262_143_328_850
 """max_energy_range_uj of many Intel processors: it overflows after 22 minutes at 200 W."""
@@ -71,7 +71,7 @@ def add(folder, name, uj):
 
 
 def test_packages_and_memory_are_added_and_nothing_is_counted_twice(powercap):
-    meter = RaplMeter(powercap)
+    meter = rapl_meter(powercap)
     assert meter.joules() == 0
     for name in powercap.glob("intel-rapl*:*"):
         add(powercap, name.name, 500_000)
@@ -79,7 +79,7 @@ def test_packages_and_memory_are_added_and_nothing_is_counted_twice(powercap):
 
 
 def test_a_counter_that_overflows_goes_on(powercap):
-    meter = RaplMeter(powercap)
+    meter = rapl_meter(powercap)
     total = 0
     for step in (900_000, 200_000, RANGE - 1, 3):
         add(powercap, "intel-rapl:1", step)
@@ -95,8 +95,7 @@ def test_without_a_counter_there_is_no_meter_and_a_reason(tmp_path, spoil):
         (tmp_path / "intel-rapl:0" / "energy_uj").unlink()
     if spoil == "not a number":
         (tmp_path / "intel-rapl:0" / "energy_uj").write_text("\n")
-    meters = find_meters([CPU], powercap=tmp_path)
-    assert meters.meters == () and meters.unmeasured == ("processor (no energy counters)",)
+    assert find_meters([CPU], powercap=tmp_path) == ([], ["processor (no energy counters)"])
 
 
 @contextmanager
@@ -120,8 +119,8 @@ def test_counters_for_root_only_are_said_to_be_so():
         zone(folder, "intel-rapl:0", "package-0", 1)
         (folder / "intel-rapl:0" / "energy_uj").chmod(0o400 if os.geteuid() == 0 else 0)
         with ordinary_user():
-            found = find_meters([CPU], powercap=folder)
-    assert "root" in found.unmeasured[0] and not found.meters
+            meters, unmeasured = find_meters([CPU], powercap=folder)
+    assert "root" in unmeasured[0] and not meters
 
 
 # NVML, whose functions cannot run without a GPU (tests/support/energy_check.py runs them on one)
@@ -154,7 +153,7 @@ def nvml(clock, has_counter):
 @pytest.mark.parametrize("has_counter", [True, False])
 def test_energy_of_gpus_is_counted_or_integrated_from_their_power(has_counter):
     clock = Clock()
-    meter = NvmlMeter(nvml(clock, has_counter), ["GPU-a", "GPU-b"], clock)
+    meter = nvml_meter(nvml(clock, has_counter), ["GPU-a", "GPU-b"], clock)
     for _ in range(20):
         clock.now += 1
         joules = meter.joules()
@@ -164,33 +163,33 @@ def test_energy_of_gpus_is_counted_or_integrated_from_their_power(has_counter):
 
 def test_a_gpu_without_the_package_is_said_to_be_unmeasured(powercap, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    found = find_meters([CUDA], powercap=powercap)
-    assert [meter.source for meter in found.meters] == ["rapl"]
-    (reason,) = found.unmeasured
+    meters, unmeasured = find_meters([CUDA], powercap=powercap)
+    assert [meter.source for meter in meters] == ["rapl"]
+    (reason,) = unmeasured
     assert reason == 'GPU (run  pip install -e ".[energy]"  in a clone of eyechart first)'
 
 
 def test_nvml_counts_or_says_why_not(tmp_path):
     pytest.importorskip("pynvml")
-    found = find_meters([CUDA], powercap=tmp_path)
+    meters, unmeasured = find_meters([CUDA], powercap=tmp_path)
     if torch.cuda.is_available():
-        assert [meter.source for meter in found.meters] == ["nvml"]
-        assert found.meters[0].joules() >= 0
+        assert [meter.source for meter in meters] == ["nvml"]
+        assert meters[0].joules() >= 0
     else:
-        assert found.unmeasured[0].startswith("GPU (NVML: ")
+        assert unmeasured[0].startswith("GPU (NVML: ")
 
 
 def test_other_gpus_have_no_counters(powercap):
-    assert "NVIDIA" in find_meters([torch.device("mps")], powercap=powercap).unmeasured[0]
+    assert "NVIDIA" in find_meters([torch.device("mps")], powercap=powercap)[1][0]
 
 
 # Stated watts, kWh and CO2e
 
 
 def test_stated_watts_are_those_of_everything_without_a_counter(powercap):
-    found = find_meters([torch.device("mps")], 50.0, powercap)
-    assert [meter.source for meter in found.meters] == ["rapl", "stated"]
-    assert found.unmeasured == ()
+    meters, unmeasured = find_meters([torch.device("mps")], 50.0, powercap)
+    assert [meter.source for meter in meters] == ["rapl", "stated"]
+    assert unmeasured == []
 
 
 def test_the_papers_example():
@@ -203,7 +202,7 @@ def test_the_papers_example():
     for stage, watts, hours in (("generation", 200 + 50, 1.5), ("evaluation", 170 + 160 + 50, 1)):
         clock = Clock()
         session = Session(clock)
-        session.measure(Meters((StatedWatts(watts, clock),)))
+        session.measure([stated_watts(watts, clock)])
         with session.stage(stage):
             clock.now += 3600 * hours
         costs.append(session.cost())

@@ -12,8 +12,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file, write_text
 from eyechart.core.storage.parts import ROW, Parts
-from eyechart.core.storage.remote_files import RemoteFile, as_shown, is_url, remote_files
-from eyechart.core.storage.remote_folder import output_folder
+from eyechart.core.storage.remote import RemoteFile, as_shown, is_url, output_folder, remote_files
 from object_store import ObjectStore, use_store
 
 

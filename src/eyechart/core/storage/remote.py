@@ -1,17 +1,22 @@
-"""Files at URLs such as s3://bucket/val.tar, read and written through fsspec.
+"""Files and folders at URLs such as s3://bucket/val.tar, read and written through fsspec.
 
-The package for a kind of URL (s3fs, gcsfs) is imported by fsspec when such a URL is used.
+The package for a kind of URL (s3fs, gcsfs) is imported by fsspec when such a URL is used. Object
+stores have neither renames nor locks. Output is therefore written to a local folder and uploaded as
+soon as a file is complete, one put for each file; one process writes a folder at a time.
 """
 
 import re
-from collections.abc import Iterator
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from eyechart.core.arguments import regular_file
+from eyechart.core.arguments import FilePath, as_path, regular_file
 from eyechart.core.errors import UsageError, install_hint
 
 # two letters or more: "C:/" is a path on Windows
@@ -190,14 +195,6 @@ def upload_written(path: Path) -> None:
         file.write(f"{size} {changed} {name}\n")
 
 
-def read_uploads(folder: Path) -> dict[str, FileState]:
-    """Return the files that `upload_written` has uploaded, with their state at that time."""
-    uploads = folder / UPLOADS
-    lines = uploads.read_text(encoding="utf-8").splitlines() if uploads.exists() else []
-    entries = (line.split(" ", 2) for line in lines)
-    return {name: (int(size), int(changed)) for size, changed, name in entries}
-
-
 def put_file(path: Path, url: str) -> None:
     """Write a local file to a URL, in one put.
 
@@ -207,13 +204,6 @@ def put_file(path: Path, url: str) -> None:
     system, target = file_system(url)
     with _writing(url):
         system.put_file(str(path), target)
-
-
-def delete_file(url: str) -> None:
-    """Delete the file at a URL; it may be missing."""
-    system, target = file_system(url)
-    with _writing(url), suppress(FileNotFoundError):
-        system.rm_file(target)
 
 
 @contextmanager
@@ -227,3 +217,116 @@ def _writing(url: str) -> Iterator[None]:
             f"Cannot write {url}: {reason}; finished work is kept: run the same command again to"
             " resume."
         ) from error
+
+
+class TemporaryFolder:
+    """A new folder that is deleted with the last reference to it, at the latest at exit.
+
+    Unlike tempfile.TemporaryDirectory, it is meant to be kept by other objects, and can be copied
+    and pickled with them. A pickled copy knows the path, but does not keep the folder.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="eyechart-"))
+        self._delete = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def delete(self) -> None:
+        """Delete the folder now."""
+        self._delete()
+
+    def __deepcopy__(self, memo: object) -> "TemporaryFolder":
+        # Both objects need the same folder, which is never changed.
+        return self
+
+    def __getstate__(self) -> dict[str, Path]:
+        return {"path": self.path}
+
+
+@dataclass(frozen=True)
+class OutputFolder:
+    """Where a command writes its files.
+
+    Attributes:
+        path: The local folder.
+        shown: The folder as the user gave it: a path or a URL.
+        temporary: The local copy of a folder at a URL; None if the folder is local.
+    """
+
+    path: Path
+    shown: str
+    temporary: TemporaryFolder | None = None
+
+    def show(self, file: Path) -> str:
+        """Return the path or URL of a file in the folder, for messages."""
+        if self.temporary is None:
+            return str(file)
+        return f"{self.shown}/{file.relative_to(self.path).as_posix()}"
+
+
+@contextmanager
+def output_folder(out: FilePath) -> Iterator[OutputFolder]:
+    """Yield a local folder in which files are written; for a URL, a copy of the folder there.
+
+    What is at the URL is downloaded first, so that work resumes. Files written by `atomic_file`
+    are uploaded at once, in whichever process they are written, and all others at the end. Files
+    that are deleted locally are deleted at the end.
+
+    Raises:
+        UsageError: The URL cannot be read or written.
+    """
+    shown = as_shown(as_path(out, "out", "the path of a folder"))
+    if not is_url(shown):
+        yield OutputFolder(Path(out), shown)
+        return
+    shown = shown.rstrip("/")
+    temporary = TemporaryFolder()
+    local = temporary.path
+    system, root = file_system(shown)
+    with reading(shown):
+        # another machine may have written there since the folder was listed
+        system.invalidate_cache()
+        paths = system.find(root) if system.exists(root) else []
+        targets = [local / PurePosixPath(path).relative_to(PurePosixPath(root)) for path in paths]
+        for target in targets:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        if paths:
+            # by lists of both: fsspec would read names as patterns and decide by slashes
+            system.get(paths, [str(target) for target in targets])
+    downloaded = _states_in(local)
+    # every process that writes into the folder finds the URL there
+    (local / MIRROR).write_text(shown, encoding="utf-8")
+    try:
+        yield OutputFolder(local, shown, temporary)
+    finally:
+        # also after an error: what is complete can be resumed
+        _upload_changes(local, shown, downloaded)
+
+
+def _states_in(folder: Path) -> dict[str, FileState]:
+    """Return the state of each file below a folder; locks and temporary files are hidden."""
+    return {
+        path.relative_to(folder).as_posix(): state_of(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def _upload_changes(local: Path, url: str, downloaded: Mapping[str, FileState]) -> None:
+    """Upload the files that have changed, and delete those that are gone.
+
+    Files that other processes have put at the URL are left alone.
+    """
+    known = dict(downloaded)
+    uploads = local / UPLOADS
+    lines = uploads.read_text(encoding="utf-8").splitlines() if uploads.exists() else []
+    for line in lines:
+        size, changed, name = line.split(" ", 2)
+        known[name] = int(size), int(changed)
+    states = _states_in(local)
+    for name, state in states.items():
+        if known.get(name) != state:
+            put_file(local / name, f"{url}/{name}")
+    for name in known.keys() - states.keys():
+        system, target = file_system(f"{url}/{name}")
+        with _writing(f"{url}/{name}"), suppress(FileNotFoundError):
+            system.rm_file(target)
