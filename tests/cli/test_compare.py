@@ -16,9 +16,9 @@ import eyechart as ec
 from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.reports.latex.leaderboard_latex import comparison_latex
+from eyechart.reports.latex import comparison_latex
 from eyechart.reports.terminal.leaderboard import board_tables, bracketed
-from eyechart.reports.words import short_names
+from eyechart.reports.titles import short_names
 from eyechart.results.ranking_comparison import Rankings, fixed_against_continuous, two_benchmarks
 from eyechart.results.runs import make_boards, read_run
 from eyechart.results.standings import stand

@@ -14,7 +14,7 @@ from eyechart.cli.overlap.run import entries_of
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.suites.strength import draw_from_domain
 from eyechart.corruptions.suites.suite import find_entry, load_suite
-from eyechart.reports.words import suite_title
+from eyechart.reports.titles import suite_title
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.testset import read_testset
 from report_runs import SHARP, evaluate, save_hues

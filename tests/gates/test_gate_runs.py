@@ -15,8 +15,8 @@ import yaml
 
 import eyechart as ec
 from commands import assert_rejected
-from eyechart.gates.advice import make_decider
 from eyechart.gates.bounds import clustered_mean
+from eyechart.gates.decision import make_decider
 from eyechart.gates.gate_results import GateResults
 from eyechart.gates.rule_samples import TOLERANCE
 from eyechart.gates.rules import load_rules

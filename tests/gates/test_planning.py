@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from eyechart.gates.bounds import clustered_mean
-from eyechart.gates.planning import CAUTION, difference_targets, floor_targets, plan_size
+from eyechart.gates.bounds import (
+    CAUTION,
+    clustered_mean,
+    difference_targets,
+    floor_targets,
+    plan_size,
+)
 
 ALPHA = 0.05
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from eyechart.gates.bounds import clustered_mean
-from eyechart.gates.planning import difference_targets, plan_size
+from eyechart.gates.bounds import clustered_mean, difference_targets, plan_size
 from eyechart.stats.p_values import SIGNIFICANT
 from gate_simulation import Pairs, pilot, recommended_images, simulate, wrong_passes
 

@@ -18,7 +18,7 @@ from eyechart.humans.transfer import (
     read_classes,
     write_classes,
 )
-from eyechart.reports.html.charts.human_curve_chart import experiment_charts
+from eyechart.reports.html.charts.curve_charts import experiment_charts
 from eyechart.reports.series.human_curves import ReportExperiment
 from eyechart.results.curve_results import HumanCurve, SampledCurve
 from eyechart.results.schema import HumanExperiment

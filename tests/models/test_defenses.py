@@ -33,7 +33,7 @@ from eyechart.models.find import load_model
 from eyechart.models.label_map import map_of
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.probabilities import log_probabilities
-from eyechart.reports.words import short_names
+from eyechart.reports.titles import short_names
 from real_images import real_images
 from tiny_networks import random_images, tiny
 

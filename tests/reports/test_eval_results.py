@@ -13,7 +13,7 @@ import yaml
 
 from commands import assert_rejected
 from eyechart.reports.series.report import load_report
-from eyechart.reports.terminal.eval_results import FILE, write_eval_results
+from eyechart.reports.terminal.hub_results import FILE, write_eval_results
 from nonempty import at_least_one
 from report_runs import MODELS, SHARP, evaluate, human_run, levels_run, make_once
 

@@ -23,17 +23,14 @@ from changing import replace
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import MACHINE
 from eyechart.models.published_study import CATEGORIES
+from eyechart.reports import latex
 from eyechart.reports.figures import (
-    area_figure,
-    curve_figure,
+    curve_figures,
     error_figure,
-    example_figure,
     human_curve_figure,
-    human_index_figure,
-    main_score_figure,
     overlap_figure,
-    rank_figure,
-    visual_change_figure,
+    score_figures,
+    testset_figures,
 )
 from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, safe_name
 from eyechart.reports.figures.figure_files import (
@@ -52,18 +49,16 @@ from eyechart.reports.figures.paper_style import (
     looks_of,
     paper_style,
 )
-from eyechart.reports.latex import tex_tables
-from eyechart.reports.series.areas import area_panels_of
-from eyechart.reports.series.curves import best_space
+from eyechart.reports.series.curves import area_panels_of, best_space
 from eyechart.reports.series.image_strips import image_strip
-from eyechart.reports.series.main_score import main_score
 from eyechart.reports.series.model_errors import errors_of
+from eyechart.reports.series.model_scores import main_score
 from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.ranks import rank_panel
 from eyechart.reports.series.report import load_report
 from eyechart.reports.series.visual_change import spread_grids
-from eyechart.reports.words import groups_of
+from eyechart.reports.titles import groups_of
 from eyechart.results.model_results import NormalizedErrors
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import Swap
@@ -151,7 +146,7 @@ def area_of(collection):
 
 def test_bars_compared_with_humans_are_the_scores_of_the_results(vcr):
     (part,) = vcr.parts
-    figure = human_index_figure.draw_human_index(part, "entry16", NOISE)
+    figure = score_figures.draw_human_index(part, "entry16", NOISE)
     own = [model.space("entry16").corruptions[NOISE].accuracy.humans for model in part.models]
     assert bars(in_title(figure, "HMRI"))[0] == [each.hmri.value for each in own]
     assert bars(in_title(figure, "MRSI"))[0] == [each.mrsi.value for each in own]
@@ -163,7 +158,7 @@ def test_bars_compared_with_humans_are_the_scores_of_the_results(vcr):
 
 def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_observed(vcr):
     (part,) = vcr.parts
-    figure = human_index_figure.draw_human_index(part, "entry16", NOISE)
+    figure = score_figures.draw_human_index(part, "entry16", NOISE)
     drawn = [line.get_ydata() for line in in_title(figure, "accuracy").lines]
     scores = [model.space("entry16").corruptions[NOISE].accuracy for model in part.models]
     humans_line, *lines = drawn
@@ -181,7 +176,7 @@ def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_obse
 def test_without_humans_the_bars_are_robustness(vcr):
     (part,) = vcr.parts
     assert best_space(part, BRIGHT) == "native"
-    figure = human_index_figure.draw_human_index(part, "native", BRIGHT)
+    figure = score_figures.draw_human_index(part, "native", BRIGHT)
     for letter in ("a", "p"):
         found = [
             model.space("native").corruptions[BRIGHT].properties[letter].robustness.value
@@ -192,7 +187,7 @@ def test_without_humans_the_bars_are_robustness(vcr):
 
 def test_bars_have_the_color_and_the_hatch_of_their_category(vcr):
     part = multiplied(vcr.parts[0], 12)
-    figure = human_index_figure.draw_human_index(part, "entry16", NOISE)
+    figure = score_figures.draw_human_index(part, "entry16", NOISE)
     (container,) = [own for own in in_title(figure, "HMRI").containers]
     looks = {(patch.get_facecolor(), patch.get_hatch()) for patch in container}
     assert len(looks) == len({color for color, _ in looks}) == len({hatch for _, hatch in looks})
@@ -203,7 +198,7 @@ def test_bars_have_the_color_and_the_hatch_of_their_category(vcr):
 
 def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vcr):
     (part,) = vcr.parts
-    figure = curve_figure.draw_overview(part, "native", ("a", "p"))
+    figure = curve_figures.draw_overview(part, "native", ("a", "p"))
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "Gaussian noise", "Gaussian blur", "Brightness",
     ]  # fmt: skip
@@ -220,19 +215,19 @@ def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vc
 
 def test_many_models_get_a_figure_for_each_property(vcr):
     many = replace(vcr, parts=(multiplied(vcr.parts[0], 10),))
-    found = file_stems(curve_figure.plan_curves(many).drawings)
+    found = file_stems(curve_figures.plan_curves(many).drawings)
     assert found == [
         "curves-accuracy", "curves-consistency", "curves-entry16-accuracy",
         "curves-entry16-consistency",
     ]  # fmt: skip
-    assert file_stems(curve_figure.plan_curves(vcr).drawings) == ["curves", "curves-entry16"]
+    assert file_stems(curve_figures.plan_curves(vcr).drawings) == ["curves", "curves-entry16"]
 
 
 def test_shaded_areas_are_as_large_as_the_results_say(vcr):
     (part,) = vcr.parts
     for model in at_least_one(part.models):
         series = area_panels_of(part, model)
-        figure = area_figure.draw_areas(series)
+        figure = curve_figures.draw_areas(series)
         assert series
         for axes, panel in zip(figure.axes, series, strict=False):
             own = panel.comparison
@@ -247,7 +242,7 @@ def test_shaded_areas_are_as_large_as_the_results_say(vcr):
 
 
 def test_histograms_are_the_shares_of_the_test_set(report):
-    plan = visual_change_figure.plan_visual_change(report).drawings[0]
+    plan = testset_figures.plan_visual_change(report).drawings[0]
     figure = plan.make()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Gaussian noise", "Brightness"]
     runs = {run.config.suite: run for run in report.runs}
@@ -263,7 +258,7 @@ def test_histograms_are_the_shares_of_the_test_set(report):
 
 
 def test_coverage_bars_are_the_shares_of_covered_bins(report):
-    found = {plan.words: plan for plan in visual_change_figure.plan_visual_change(report).drawings}
+    found = {plan.words: plan for plan in testset_figures.plan_visual_change(report).drawings}
     assert {"delta_v", "coverage", "coverage-table"} == {words[0] for words in found}
     figure = found["coverage", "vcr"].make()
     run = next(run for run in report.runs if run.config.suite == "vcr")
@@ -273,7 +268,7 @@ def test_coverage_bars_are_the_shares_of_covered_bins(report):
 
 def test_ranks_have_three_bars_a_model_and_triangles_where_places_change(report):
     rankings = report.discrete.corruptions[0]
-    figure = rank_figure.draw_ranks(rank_panel(report, rankings))
+    figure = score_figures.draw_ranks(rank_panel(report, rankings))
     first = rankings.ranks["ImageNet-C accuracy"].ranks
     names = sorted(first, key=first.get)
     for axes, scores in zip(figure.axes, rankings.scores.values(), strict=True):
@@ -293,7 +288,7 @@ def test_triangles_are_full_only_where_the_change_is_sure(report):
     for p_value, face in ((0.01, "full"), (0.2, "open")):
         swap = Swap(one, two, (p_value, p_value))
         own = replace(rankings, swaps=(("ImageNet-C accuracy", "R_a", swap),))
-        figure = rank_figure.draw_ranks(rank_panel(report, own))
+        figure = score_figures.draw_ranks(rank_panel(report, own))
         (line,) = [each for each in figure.axes[0].lines if each.get_marker() == "^"]
         assert len(line.get_ydata()) == 2
         assert (line.get_markerfacecolor() != "white") == (face == "full")
@@ -387,7 +382,7 @@ def test_error_bars_are_the_ce_of_every_model_and_their_mean(report):
 
 
 def coverage_tables(report):
-    drawings = visual_change_figure.plan_visual_change(report).drawings
+    drawings = testset_figures.plan_visual_change(report).drawings
     tables = {plan.words: plan for plan in drawings if plan.words[0] == "coverage-table"}
     assert all(plan.endings == (".tex",) for plan in tables.values())
     return tables
@@ -446,10 +441,10 @@ def test_the_overlap_map_hatches_what_is_undetermined():
 
 def test_examples_frame_each_models_first_wrong_prediction(vcr):
     (part,) = vcr.parts
-    strip = image_strip(vcr, part, NOISE).spread_over(example_figure.MOST)
+    strip = image_strip(vcr, part, NOISE).spread_over(testset_figures.MOST)
     changes = [image.example.delta_v for image in strip.images]
-    assert 2 < len(changes) <= example_figure.MOST and changes == sorted(changes)
-    figure = example_figure.draw_examples(part.models, strip)
+    assert 2 < len(changes) <= testset_figures.MOST and changes == sorted(changes)
+    figure = testset_figures.draw_examples(part.models, strip)
     assert len(figure.axes[0].images) == len(changes)
     frames = [patch for patch in figure.axes[0].patches]
     first = [
@@ -464,7 +459,7 @@ def test_examples_frame_each_models_first_wrong_prediction(vcr):
         for model in part.models
     ]
     places = [
-        round((p.get_x() - example_figure.NAMES) / (example_figure.SIDE + example_figure.GAP))
+        round((p.get_x() - testset_figures.NAMES) / (testset_figures.SIDE + testset_figures.GAP))
         for p in frames
     ]
     assert places == [place for place in first if place is not None] != []
@@ -552,7 +547,7 @@ def test_a_scale_corrected_for_chance_is_named(vcr):
     space = replace(space, corruptions={**space.corruptions, NOISE: score})
     model = replace(model, results=replace(model.results, spaces={"entry16": space}))
     for models, said in (((model,), True), (part.models, False)):
-        figure = human_index_figure.draw_human_index(replace(part, models=models), "entry16", NOISE)
+        figure = score_figures.draw_human_index(replace(part, models=models), "entry16", NOISE)
         assert ("chance-corrected" in in_title(figure, "accuracy").get_title(loc="left")) is said
 
 
@@ -608,10 +603,10 @@ def test_names_are_escaped_for_latex(report):
 
 @given(st.text())
 def test_no_text_ends_a_cell_or_a_comment(text):
-    found = tex_tables.tex(text)
+    found = latex.tex(text)
     bare = re.sub(r"\\(?:text[a-z]+\{\}|[\\{}$&#%_])", "", found)
     assert not set(bare.replace("-{}", "")) & set("\\{}$&#%_~^\n\r")
-    assert "\n" not in tex_tables.plain(text)
+    assert "\n" not in latex.plain(text)
 
 
 def test_corruptions_without_a_known_group_are_in_one_table_without_groups():
@@ -799,7 +794,7 @@ def test_settings_of_the_user_change_nothing_and_stay(vcr):
 def test_main_scores_are_drawn_worst_first_with_humans(report):
     for part in at_least_one(report.parts):
         main = main_score(part)
-        (axes,) = main_score_figure.draw_main_scores(main).axes
+        (axes,) = score_figures.draw_main_scores(main).axes
         titles = [own.get_text().lower() for own in axes.get_yticklabels()]
         assert titles == [name.rsplit("/", 1)[-1].replace("_", " ") for name in main.corruptions]
         points = [line for line in axes.lines if line.get_marker() != "|"]

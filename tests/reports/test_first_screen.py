@@ -8,7 +8,7 @@ from changing import replace
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.model_summary import summarize
 from eyechart.reports.html.verdict import about_humans, verdict_on
-from eyechart.reports.series.main_score import main_score
+from eyechart.reports.series.model_scores import main_score
 from eyechart.scores.registry import SCORES
 from nonempty import at_least_one
 from report_pages import Page, at, files_of, with_results

@@ -16,7 +16,7 @@ from eyechart.core.errors import UsageError
 from eyechart.reports.series.report import Part, load_report
 from eyechart.reports.terminal.markdown import block, code, escape, one_line
 from eyechart.reports.terminal.model_card import card_of, is_card, write_card
-from eyechart.reports.words import corruption_title, space_title
+from eyechart.reports.titles import corruption_title, space_title
 from nonempty import at_least_one
 from report_runs import (
     BLIND,

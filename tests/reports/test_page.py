@@ -17,14 +17,14 @@ from PIL import Image
 
 from changing import replace
 from eyechart.core.errors import UsageError
-from eyechart.reports.html.cells import chance, count, delta, hundredths, percent, style_of
 from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.html_table import chance, count, delta, hundredths, percent, style_of
 from eyechart.reports.html.page import is_page
 from eyechart.reports.html.report_page import render_report, write_report
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.report import Part, Report, load_report
 from eyechart.reports.series.run_cost import energy_text, time_text
-from eyechart.reports.words import (
+from eyechart.reports.titles import (
     corruption_title,
     corruption_words,
     groups_of,

@@ -9,12 +9,12 @@ from matplotlib.text import Text
 from rich.console import Console
 
 from changing import replace
-from eyechart.reports.figures import area_figure, error_figure, human_index_figure, rank_figure
+from eyechart.reports.figures import curve_figures, error_figure, score_figures
 from eyechart.reports.figures.paper_style import paper_style
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.report_page import render_report
-from eyechart.reports.latex.tex_tables import tex
-from eyechart.reports.series.areas import area_panels_of
+from eyechart.reports.latex import tex
+from eyechart.reports.series.curves import area_panels_of
 from eyechart.reports.series.model_errors import errors_of
 from eyechart.reports.series.ranks import rank_panels
 from eyechart.reports.terminal.leaderboard import board_tables
@@ -108,8 +108,8 @@ def test_charts_and_figures_write_a_score_alike(report, farthest):
     (part, _) = report.parts
     panels = area_panels_of(part, farthest)
     with paper_style():
-        areas = words_of(area_figure.draw_areas(panels))
-        bars = words_of(human_index_figure.draw_human_index(part, "entry16", NOISE))
+        areas = words_of(curve_figures.draw_areas(panels))
+        bars = words_of(score_figures.draw_human_index(part, "entry16", NOISE))
     for text in (texts["areas"], areas):
         assert is_only_written_so(human, SHARE, text) and is_only_written_so(hmri, SHARE, text)
     for text in (texts["human-index"], bars):
@@ -121,7 +121,7 @@ def test_ranked_scores_are_written_alike_by_the_page_and_the_figure(report):
     (panel, *_) = rank_panels(report)
     (chart, *_) = [chart for chart in charts_of(report) if chart.kind == "ranks"]
     with paper_style():
-        figure = words_of(rank_figure.draw_ranks(panel))
+        figure = words_of(score_figures.draw_ranks(panel))
     hovers = [bar["customdata"][0] for bar in chart.spec["data"] if bar["type"] == "bar"]
     values = [panel.score(way, model).value for way in panel.ways for model in panel.models]
     assert hovers == [f"{value:.{SHARE}f}" for value in values] != []

@@ -4,7 +4,7 @@ import numpy as np
 
 from eyechart.reports.terminal import card_tables
 from eyechart.reports.terminal.leaderboard import bracketed
-from eyechart.reports.terminal.overlap_tables import percent_range
+from eyechart.reports.terminal.study_tables import percent_range
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate, make_estimate
 

@@ -7,9 +7,8 @@ from math import nan
 import pytest
 
 from changing import replace
-from eyechart.reports.html.cells import Numbers
-from eyechart.reports.html.verdict import about_humans, below_crowd, verdict_on
-from eyechart.reports.html.verdict_basis import human_scores
+from eyechart.reports.html.html_table import Numbers
+from eyechart.reports.html.verdict import about_humans, below_crowd, human_scores, verdict_on
 from eyechart.scores.curve_significance import Lead
 from nonempty import at_least_one
 from report_pages import Node, Page, at, files_of, with_results

@@ -12,7 +12,7 @@ from PIL import Image
 
 from changing import replace
 from commands import assert_rejected
-from eyechart.reports.figures.superclass_figure import draw_superclasses, plan_superclasses
+from eyechart.reports.figures.study_figures import draw_superclasses, plan_superclasses
 from eyechart.reports.html.structure_view import structure_views
 from eyechart.reports.series.superclass_scatter import superclass_scatter, superclass_studies
 from eyechart.structure.holdout_scores import notes_on

@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import t as students_t
 
-from eyechart.gates.bounds import ClusteredMean, clustered_mean
-from eyechart.gates.planning import difference_targets, plan_size
+from eyechart.gates.bounds import ClusteredMean, clustered_mean, difference_targets, plan_size
 from eyechart.stats.p_values import SIGNIFICANT, holm
 
 RHO = 0.78

@@ -122,7 +122,7 @@ def compare(
     if out is not None:
         paths = [write_text(out / name, text) for name, text in written.items()]
     if latex is not None:
-        from eyechart.reports.latex.leaderboard_latex import comparison_latex
+        from eyechart.reports.latex import comparison_latex
 
         write_latex(latex, comparison_latex(standings, benchmarks))
     print_written((*paths, latex))
@@ -177,7 +177,7 @@ def _print_published(
     The files are returned as a mapping from file name to content.
     """
     from eyechart.corruptions.suites.suite import split_variant
-    from eyechart.reports.terminal.published_tables import (
+    from eyechart.reports.terminal.leaderboard import (
         error_lines,
         published_lines,
         published_rows,
@@ -258,7 +258,7 @@ def print_board(
 
 def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) -> None:
     from eyechart.reports.terminal.leaderboard import coverage_table
-    from eyechart.reports.words import at_least
+    from eyechart.reports.titles import at_least
 
     print("Fixed severities (ImageNet-C) compared with continuous ones (VCR)")
     _print_note(discrete.note)

@@ -53,7 +53,7 @@ def gallery(
     from eyechart.corruptions.suites.suite import load_suite
     from eyechart.images.identity import file_digest
     from eyechart.images.image_files import read_image, write_image
-    from eyechart.reports.figures.gallery_sheet import draw_sheet
+    from eyechart.reports.figures.image_sheets import draw_sheet
     from eyechart.reports.html.page import render_gallery
     from eyechart.reports.series.gallery import make_gallery
 

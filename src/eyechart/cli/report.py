@@ -19,7 +19,7 @@ from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.models.published_study import CATEGORIES
-from eyechart.reports.hiding import Hide, hidden_kinds
+from eyechart.reports.hidden_paths import Hide, hidden_kinds
 
 if TYPE_CHECKING:
     from eyechart.reports.html.structure_view import View
@@ -160,7 +160,7 @@ class ReportSettings:
             if self.source_url is not None:
                 raise UsageError("--source-url needs --hub-dataset: add it, or omit both.")
             return
-        from eyechart.reports.terminal.eval_results import check_dataset
+        from eyechart.reports.terminal.hub_results import check_dataset
 
         check_dataset(self.hub_dataset, self.source_url)
         if self.serve or self.kind != "md":
@@ -257,7 +257,7 @@ def report_runs(settings: ReportSettings) -> None:
     page = _write(loaded, settings, overlap, studies)
     print(f"Written:\n  {page}")
     if settings.hub_dataset is not None:
-        from eyechart.reports.terminal.eval_results import write_eval_results
+        from eyechart.reports.terminal.hub_results import write_eval_results
 
         home, source = settings.target.parent, settings.source_url
         for path in write_eval_results(loaded, home, settings.hub_dataset, source):

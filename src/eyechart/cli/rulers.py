@@ -124,7 +124,7 @@ def study(settings: StudySettings) -> None:
 
 
 def _show_study(record: "StudyRecord") -> None:
-    from eyechart.reports.terminal.ruler_tables import agreement_table, fit_table, study_sentences
+    from eyechart.reports.terminal.study_tables import agreement_table, fit_table, study_sentences
 
     print_table(agreement_table(record))
     if record.fit is not None:
@@ -143,7 +143,7 @@ def _draw_study(
 ) -> None:
     from eyechart.core.devices import find_device
     from eyechart.reports.figures.figure_files import write_figure
-    from eyechart.reports.figures.ruler_figure import (
+    from eyechart.reports.figures.study_figures import (
         draw_equal,
         draw_scatter,
         equal_caption,

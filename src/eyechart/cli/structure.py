@@ -187,7 +187,7 @@ def report(
 def _draw_superclasses(studies: list[Path], out: Path) -> list[Path]:
     """Write the figures of superclass studies, and print what could not be drawn."""
     from eyechart.reports.figures.figure_files import write_drawings
-    from eyechart.reports.figures.superclass_figure import plan_superclasses
+    from eyechart.reports.figures.study_figures import plan_superclasses
     from eyechart.reports.series.superclass_scatter import superclass_studies
 
     results = superclass_studies(studies)

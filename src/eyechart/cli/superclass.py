@@ -137,7 +137,7 @@ def _show_superclasses(results: "SuperclassResults") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from eyechart.reports.words import short_names
+    from eyechart.reports.titles import short_names
 
     console = wide_console()
     names = [escape(name) for name in short_names([model.name for model in results.models])]

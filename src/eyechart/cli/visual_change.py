@@ -176,7 +176,7 @@ def _maps(
 
 def _draw(pair: "ImagePair", row: "Row", target: Path, ruler: str) -> None:
     from eyechart.images.image_files import read_image, write_image
-    from eyechart.reports.figures.change_map import draw_map
+    from eyechart.reports.figures.image_sheets import draw_map
     from eyechart.visual_change.pairs import gray_of
     from eyechart.visual_change.vif.rulers import find_mapped, loss_map
 

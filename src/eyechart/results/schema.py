@@ -418,7 +418,7 @@ class Results(NamedRecords[ModelResults]):
             space: Label space; the primary one if none is named.
         """
         # Imported here, because reports are a layer above results (see docs/decisions.md).
-        from eyechart.reports.latex.score_latex import score_latex
+        from eyechart.reports.latex import score_latex
 
         return score_latex(self, score, space)
 

@@ -116,7 +116,7 @@ def balance(
     for name, errors in balances:
         _print_balance(name, errors, drawn)
     if out is not None:
-        from eyechart.reports.terminal.overlap_tables import BALANCE_HEAD, balance_cells
+        from eyechart.reports.terminal.study_tables import BALANCE_HEAD, balance_cells
 
         rows = [balance_cells(name, errors) for name, errors in balances]
         write_cells(out, [BALANCE_HEAD, *(row for part in rows for row in part)])
@@ -127,7 +127,7 @@ def balance(
         caption = "Mean corruption error of every model trained on one corruption, by benchmark."
         write_figure(partial(draw_balance, forms[relative]), figure, caption)
     if latex is not None:
-        from eyechart.reports.latex.overlap_latex import balance_latex
+        from eyechart.reports.latex import balance_latex
 
         write_latex(latex, balance_latex(balances))
     print_written((out, figure, latex))
@@ -188,8 +188,8 @@ def _balances(
 
 
 def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") -> None:
-    from eyechart.overlap.benchmarks import spread_intervals
-    from eyechart.reports.terminal.overlap_tables import balance_table, percent_range
+    from eyechart.overlap.error_intervals import spread_intervals
+    from eyechart.reports.terminal.study_tables import balance_table, percent_range
 
     head, rows = balance_table(errors)
     if len(errors.benchmark) > FEW:
@@ -280,7 +280,7 @@ def coverage(
     for note in dict.fromkeys(test.note for _, test, _ in tests):
         print(note)
     if latex is not None:
-        from eyechart.reports.latex.overlap_latex import coverage_latex
+        from eyechart.reports.latex import coverage_latex
 
         write_latex(latex, coverage_latex([(on, test) for on, test, _ in tests]))
     print_written((latex,))
@@ -353,7 +353,7 @@ def _direct_tests(
 
 
 def _print_coverage(by: str, of: str, covered: "BenchmarkCoverage") -> None:
-    from eyechart.reports.terminal.overlap_tables import coverage_table
+    from eyechart.reports.terminal.study_tables import coverage_table
 
     print_table(coverage_table(covered), left=(0, 1, 3))
     sentence = (
@@ -371,7 +371,7 @@ def _print_direct(
     of: str, test: "DirectTest", intervals: "Mapping[str, tuple[float, float]]"
 ) -> None:
     from eyechart.overlap.accuracy_table import ALL
-    from eyechart.reports.terminal.overlap_tables import direct_table
+    from eyechart.reports.terminal.study_tables import direct_table
 
     form = "relative CE" if test.relative else "CE"
     print(f"{form} on {of} in percent, baseline {test.baseline.name}")

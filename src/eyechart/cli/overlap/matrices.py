@@ -121,7 +121,7 @@ def _show_overlaps(
 
         write_matrix(overlaps, out)
     if intervals is not None and sure is not None:
-        from eyechart.reports.terminal.overlap_tables import interval_cells
+        from eyechart.reports.terminal.study_tables import interval_cells
 
         write_cells(intervals, interval_cells(sure))
     if figure is not None:
@@ -134,7 +134,7 @@ def _show_overlaps(
 def _print_matrix(
     overlaps: "OverlapMatrix", sure: "OverlapIntervals | None", seed_deviation: "FloatArray | None"
 ) -> None:
-    from eyechart.reports.terminal.overlap_tables import matrix_table, nearest_table
+    from eyechart.reports.terminal.study_tables import matrix_table, nearest_table
 
     if len(overlaps) <= FEW:
         print_table(matrix_table(overlaps))

@@ -152,7 +152,7 @@ def _check_suite(out: Path | None, suites: Sequence[str]) -> None:
 
 
 def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
-    from eyechart.reports.terminal.overlap_tables import step_table, up
+    from eyechart.reports.terminal.study_tables import step_table, up
 
     print_table(step_table(steps), left=(5,))
     if steps[0].low > 0:

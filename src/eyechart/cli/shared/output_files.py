@@ -64,7 +64,7 @@ def check_latex(path: Path | None) -> None:
     """Raise a UsageError unless a LaTeX file can be written at this path."""
     if path is None:
         return
-    from eyechart.reports.latex.tex_tables import MADE_BY
+    from eyechart.reports.latex import MADE_BY
 
     check_file_to_write(path)
     if path.suffix.lower() != ".tex":

@@ -16,7 +16,7 @@ from eyechart.images.labels.spaces import NATIVE
 from eyechart.integrations.loggers.registry import LOGGERS
 from eyechart.models.model import in_one_line
 from eyechart.reports.figures.curve_plot import draw_curves
-from eyechart.reports.words import plain_name, short_names
+from eyechart.reports.titles import plain_name, short_names
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.schema import RESULTS_FILE, Results
 from eyechart.results.writing import to_json

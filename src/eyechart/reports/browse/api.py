@@ -11,7 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.browse.recorded_predictions import NamedPredictions, RecordedPredictions
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import corruption_title, space_title, suite_title
+from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.curve_results import ModelCurve, SampledCurve
 from eyechart.results.model_results import PropertyResults, SpaceResults
 from eyechart.scores.registry import PROPERTIES

@@ -19,7 +19,7 @@ from eyechart.core.storage.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
 from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.reports.series.report import ModelEntry, models_of
-from eyechart.reports.words import at_least, short_space
+from eyechart.reports.titles import at_least, short_space
 from eyechart.results.schema import Results, check_results
 from eyechart.scores.registry import PROPERTIES
 

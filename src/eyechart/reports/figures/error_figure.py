@@ -29,7 +29,7 @@ from eyechart.reports.figures.paper_style import (
     legend,
     looks_of,
 )
-from eyechart.reports.latex.tex_tables import MADE_BY, plain, table_line, tabular, tex, upright
+from eyechart.reports.latex import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.series.model_errors import (
     MEANS,
     ErrorColumn,
@@ -42,7 +42,7 @@ from eyechart.reports.series.model_errors import (
     why_no_mce,
 )
 from eyechart.reports.series.report import ModelEntry, Report
-from eyechart.reports.words import suite_title
+from eyechart.reports.titles import suite_title
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 

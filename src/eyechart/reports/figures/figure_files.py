@@ -14,19 +14,15 @@ from matplotlib.figure import Figure
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.storage.files import atomic_file, remove_leftovers
-from eyechart.reports.figures.area_figure import plan_areas
-from eyechart.reports.figures.curve_figure import plan_curves
+from eyechart.reports.figures.curve_figures import plan_areas, plan_curves
 from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, joined
 from eyechart.reports.figures.error_figure import plan_error_bars, plan_error_tables, plan_errors
-from eyechart.reports.figures.example_figure import plan_examples
 from eyechart.reports.figures.human_curve_figure import plan_humans
-from eyechart.reports.figures.human_index_figure import plan_human_index
-from eyechart.reports.figures.main_score_figure import plan_main_scores
 from eyechart.reports.figures.overlap_figure import plan_overlap
 from eyechart.reports.figures.paper_style import drawable, paper_style
-from eyechart.reports.figures.rank_figure import plan_ranks
-from eyechart.reports.figures.visual_change_figure import plan_visual_change
-from eyechart.reports.latex.tex_tables import MADE_BY
+from eyechart.reports.figures.score_figures import plan_human_index, plan_main_scores, plan_ranks
+from eyechart.reports.figures.testset_figures import plan_examples, plan_visual_change
+from eyechart.reports.latex import MADE_BY
 from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.report import Report
 

@@ -5,11 +5,16 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from eyechart.core.phrases import plural, verb
-from eyechart.reports.html.cells import (
+from eyechart.reports.html.html_table import (
+    MANY,
     NOTHING,
     CellContent,
+    Column,
     Estimated,
     Numbers,
+    Table,
+    TableChoice,
+    TableRow,
     chance,
     compared,
     count,
@@ -17,17 +22,10 @@ from eyechart.reports.html.cells import (
     hundredths,
     numbers_of,
     style_of,
-)
-from eyechart.reports.html.html_table import (
-    MANY,
-    Column,
-    Table,
-    TableChoice,
-    TableRow,
     text_columns,
 )
 from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
-from eyechart.reports.words import at_least, corruption_title, space_title, suite_title
+from eyechart.reports.titles import at_least, corruption_title, space_title, suite_title
 from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT

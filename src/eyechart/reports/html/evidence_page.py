@@ -13,8 +13,7 @@ from markupsafe import Markup
 
 from eyechart.core.phrases import count_of, plural, verb
 from eyechart.gates.gate_results import ConditionResults, GateResults, RuleResults, RunFacts
-from eyechart.reports.html.cells import SPACE
-from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
+from eyechart.reports.html.html_table import SPACE, Column, Table, TableRow, text_columns
 from eyechart.reports.html.page import render_document
 from eyechart.reports.number_text import percent_text
 from eyechart.reports.terminal.gate_tables import (
@@ -23,7 +22,7 @@ from eyechart.reports.terminal.gate_tables import (
     required_text,
     value_text,
 )
-from eyechart.reports.words import corruption_title, space_title, suite_title
+from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.schema import RESULTS_FILE
 
 TONES = {"pass": "ahead", "fail": "behind", "inconclusive": "mixed"}

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.reports.hiding import IMAGES
-from eyechart.reports.html.cells import NumberCell, Numbers, delta, numbers_of, percent
+from eyechart.reports.hidden_paths import IMAGES
 from eyechart.reports.html.embedded_images import Key
+from eyechart.reports.html.html_table import NumberCell, Numbers, delta, numbers_of, percent
 from eyechart.reports.series.image_strips import StripImage, image_strip
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import corruption_title, listed
+from eyechart.reports.titles import corruption_title, listed
 from eyechart.results.schema import ExampleImage
 from eyechart.testsets.plan import CLEAN
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from eyechart.core.phrases import plural
-from eyechart.reports.html.cells import (
+from eyechart.reports.html.html_table import (
     Numbers,
     counted,
     marked,
@@ -17,13 +17,11 @@ from eyechart.reports.html.cells import (
     percent,
     style_of,
 )
-from eyechart.reports.html.verdict import too_few
-from eyechart.reports.html.verdict_basis import NO_CLAIM, NO_HUMANS, Basis, basis_of
+from eyechart.reports.html.verdict import NO_CLAIM, NO_HUMANS, Basis, basis_of, too_few
 from eyechart.reports.series.break_points import break_points, first_break
-from eyechart.reports.series.main_score import MainScore, main_score
-from eyechart.reports.series.overall_scores import is_mean_marked
+from eyechart.reports.series.model_scores import MainScore, is_mean_marked, main_score
 from eyechart.reports.series.report import ModelEntry, Part, Report, lacks_data
-from eyechart.reports.words import corruption_words, short_names
+from eyechart.reports.titles import corruption_words, short_names
 from eyechart.scores.registry import BASELINE, PROPERTIES, RANKED_ELSEWHERE, SCORES, Score, find
 
 CLAIMS = {

@@ -8,12 +8,20 @@ from markupsafe import Markup
 
 from eyechart.core.phrases import first_names, plural, verb
 from eyechart.images.stimulus import FILES, find_stimulus
-from eyechart.reports.hiding import PATHS
-from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
-from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
+from eyechart.reports.hidden_paths import PATHS
+from eyechart.reports.html.html_table import (
+    NOTHING,
+    Column,
+    Numbers,
+    Table,
+    TableRow,
+    count,
+    counted,
+    text_columns,
+)
 from eyechart.reports.series.report import Report
 from eyechart.reports.series.run_cost import energy_text, time_text
-from eyechart.reports.words import corruption_title, space_title, suite_title
+from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import RESULTS_FILE
 from eyechart.scores.registry import PROPERTIES

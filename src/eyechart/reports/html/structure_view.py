@@ -8,7 +8,6 @@ from PIL import Image
 
 from eyechart.core.phrases import count_of
 from eyechart.core.storage.files import write_text
-from eyechart.reports.html.cells import hundredths
 from eyechart.reports.html.charts.chart import (
     INTERVAL,
     PAPER,
@@ -23,7 +22,14 @@ from eyechart.reports.html.charts.chart import (
     slug,
 )
 from eyechart.reports.html.embedded_images import data_uri, image_uri
-from eyechart.reports.html.html_table import Column, Shaded, Table, TableRow, text_columns
+from eyechart.reports.html.html_table import (
+    Column,
+    Shaded,
+    Table,
+    TableRow,
+    hundredths,
+    text_columns,
+)
 from eyechart.reports.html.page import render_page
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.superclass_scatter import (
@@ -31,7 +37,7 @@ from eyechart.reports.series.superclass_scatter import (
     is_superclass_study,
     superclass_scatter,
 )
-from eyechart.reports.words import short_names
+from eyechart.reports.titles import short_names
 from eyechart.structure.holdout_scores import notes_on
 from eyechart.structure.structure_settings import describe_protocol
 from eyechart.structure.study_results import (

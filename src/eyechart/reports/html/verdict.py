@@ -4,6 +4,7 @@ Every claim is based on a statistical test; with insufficient data, no claim is 
 that is not compared with humans is judged by mCE, R_a, R_p or its errors.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -12,8 +13,10 @@ from markupsafe import Markup
 from eyechart.core.phrases import plural
 from eyechart.humans.transfer import bare_name
 from eyechart.pipeline.scoring.caveats import MARK
-from eyechart.reports.html.cells import (
+from eyechart.reports.html.html_table import (
+    NumberCell,
     Numbers,
+    Style,
     counted,
     delta,
     images_behind,
@@ -21,18 +24,101 @@ from eyechart.reports.html.cells import (
     percent,
     style_of,
 )
-from eyechart.reports.html.verdict_basis import (
-    NO_CLAIM,
-    NO_HUMANS,
-    Basis,
-    Compared,
-    basis_of,
-    n_ahead,
-)
 from eyechart.reports.series.report import ModelEntry, Part, Report, Steps, lacks_data
-from eyechart.reports.words import corruption_words, listed, short_names
+from eyechart.reports.titles import corruption_words, listed, short_names
+from eyechart.results.curve_results import HumanComparison
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.scores.registry import PROPERTIES, SCORES
+from eyechart.stats.p_values import SIGNIFICANT
+
+BADGES = {
+    (False, False): ("even", "no significant difference from humans"),
+    (True, False): ("behind", "behind humans"),
+    (False, True): ("ahead", "ahead of humans"),
+    (True, True): ("mixed", "partly behind and partly ahead of humans"),
+}
+"""Tone and badge, by whether humans lead significantly anywhere and whether the model does."""
+
+NO_CLAIM = ("unclear", "insufficient data")
+NO_HUMANS = ("unclear", "not compared with humans")
+
+
+@dataclass(frozen=True)
+class HumanScores:
+    """A model compared with humans under one corruption, and its location in results.json."""
+
+    corruption: str
+    humans: HumanComparison
+    numbers: Numbers
+    path: Steps
+
+    def cell(self, style: Style, *steps: str | int) -> NumberCell:
+        """Return the number at this path within the comparison."""
+        return self.numbers.cell(style, *self.path, *steps)
+
+    def is_ahead(self, side: str) -> bool:
+        """Return whether "humans" or "model" is significantly ahead, Holm-corrected."""
+        # Ranges are from the test of one corruption; only the p-value is corrected for their
+        # number.
+        p_value = self.humans.p_humans if side == "humans" else self.humans.p_model
+        return p_value < SIGNIFICANT and any(lead.who == side for lead in self.humans.tested)
+
+
+Compared = Sequence[HumanScores]
+"""Comparisons of one model and property with humans, by corruption."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The comparison with humans that decides the verdict on a model.
+
+    `tone`: how the verdict is marked, and its badge.
+    """
+
+    space: str
+    letter: str
+    compared: Compared
+    numbers: Numbers
+    tone: tuple[str, str]
+
+    def n_ahead(self, side: str) -> int:
+        """Return the number of corruptions under which "humans" or "model" leads significantly."""
+        return n_ahead(self.compared, side)
+
+
+def basis_of(report: Report, part: Part, model: ModelEntry) -> Basis | None:
+    """Return the comparison with humans that decides the verdict; None if there is none."""
+    numbers = numbers_of(report, model)
+    # Accuracy before consistency; the first comparison with humans decides the verdict.
+    for space, letter in ((space, letter) for letter in PROPERTIES for space in part.spaces):
+        scores = model.space(space)
+        if scores is not None and f"hmri_{letter}" in scores.means:
+            compared = list(human_scores(numbers, part, model, space, letter))
+            tone = BADGES[n_ahead(compared, "humans") > 0, n_ahead(compared, "model") > 0]
+            if not scores.means[f"hmri_{letter}"].is_known:
+                tone = NO_HUMANS
+            elif scores.verdict:
+                tone = NO_CLAIM
+            return Basis(space, letter, compared, numbers, tone)
+    return None
+
+
+def human_scores(
+    numbers: Numbers, part: Part, model: ModelEntry, space: str, letter: str
+) -> Iterator[HumanScores]:
+    """Yield how a model compares with humans under each corruption that means include."""
+    scores = model.space(space)
+    for corruption, results in ({} if scores is None else scores.corruptions).items():
+        humans = results.properties[letter].humans if letter in results.properties else None
+        if humans is not None and corruption in part.standings.board.counted:
+            path = model.path(space, "corruptions", corruption, PROPERTIES[letter], "humans")
+            yield HumanScores(corruption, humans, numbers, path)
+
+
+def n_ahead(compared: Compared, side: str) -> int:
+    """Return the number of corruptions under which "humans" or "model" leads significantly."""
+    return sum(scores.is_ahead(side) for scores in compared)
+
 
 WIDE = 0.1
 """Minimum distance between the bounds of HMRI for them to be mentioned."""
@@ -88,7 +174,9 @@ def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
         return Verdict(model, *NO_HUMANS, NO_AREA)
     if basis.tone == NO_CLAIM:
         return Verdict(model, *NO_CLAIM, _no_claim(model, basis))
-    return Verdict(model, *basis.tone, _compared_with_humans(*means, compared), _details(compared))
+    return Verdict(
+        model, *basis.tone, _compared_with_humans(*means, compared), _lead_details(compared)
+    )
 
 
 def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
@@ -199,7 +287,7 @@ def _which(compared: Compared) -> Markup:
     return text + Markup(", {} that humans saw and {} that look alike").format(seen, alike)
 
 
-def _details(compared: Compared) -> Markup:
+def _lead_details(compared: Compared) -> Markup:
     """Return further findings: where humans or the model lead, and unobserved ranges."""
     text = Markup("")
     humans, model = (n_ahead(compared, side) for side in ("humans", "model"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from eyechart.core.phrases import count_of
-from eyechart.reports.words import corruption_title
+from eyechart.reports.titles import corruption_title
 from eyechart.results.model_results import ModelResults, PropertyResults, SpaceResults
 from eyechart.results.schema import Results
 from eyechart.scores.break_point import BreakPoint

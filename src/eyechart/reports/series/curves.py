@@ -1,22 +1,19 @@
-"""The curves over visual change in one panel, and a description of the panel in words.
+"""The curves over visual change in one panel, the areas between them, and descriptions in words.
 
 Panels are built from results only; renderers decide the look of lines, bands and colors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from eyechart.reports.number_text import delta_v_text
+from eyechart.reports.number_text import delta_v_text, estimate_text
+from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import ModelEntry, OfCorruption, Part, lacks_data
-from eyechart.reports.words import (
-    corruption_words,
-    listed,
-    places,
-    space_title,
-)
+from eyechart.reports.titles import corruption_words, listed, places, space_title
 from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers, SampledCurve
 from eyechart.results.model_results import PropertyResults
+from eyechart.scores.curve_significance import Lead
 from eyechart.scores.registry import PROPERTIES, SCORES
 
 PROPERTY_TITLES = {"a": "fraction correct", "p": "fraction unchanged"}
@@ -106,7 +103,7 @@ class CurvePanel(OfCorruption):
         models = [curve.model for curve in self.curves]
         order = [_order(self), _crossing(self)]
         if lacks_data(models, self.space):
-            order = [_areas(self)]
+            order = [_areas_in_words(self)]
         sentences = (*order, _humans(self), _missing(self))
         return (
             f"{PROPERTY_TITLES[self.letter].capitalize()} over visual change Δv under"
@@ -246,7 +243,7 @@ def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
     ]
 
 
-def _areas(panel: CurvePanel) -> str:
+def _areas_in_words(panel: CurvePanel) -> str:
     areas = [
         f"{panel.area_text(curve.area)} for {curve.model.short}"
         for curve in panel.curves
@@ -297,3 +294,81 @@ def _humans(panel: CurvePanel) -> str:
 def _missing(panel: CurvePanel) -> str:
     empty = panel.gaps
     return f"nothing was observed at Δv {places(empty)}" if empty else "every Δv was observed"
+
+
+@dataclass(frozen=True, eq=False)
+class AreaPanel(OfCorruption):
+    """A model compared with humans under one corruption, by one property ("a" or "p").
+
+    `at` is the path to the comparison in the model's results.
+    """
+
+    model: ModelEntry
+    space: str
+    corruption: str
+    letter: str
+    comparison: HumanComparison
+    at: tuple[str, ...]
+
+    @property
+    def areas(self) -> tuple[tuple[str, str], ...]:
+        """The four areas with their labels, formatted like the score R."""
+        areas, text = self.comparison.areas, SCORES[f"r_{self.letter}"].text
+        return (
+            ("human area", text(areas.human)),
+            ("model area", text(areas.model)),
+            (AREAS["humans"][0], text(areas.human_ahead)),
+            (AREAS["model"][0], text(areas.model_ahead)),
+        )
+
+    @property
+    def scores(self) -> tuple[tuple[str, str], ...]:
+        """HMRI and MRSI with their labels."""
+        hmri, mrsi = (SCORES[f"{name}_{self.letter}"] for name in ("hmri", "mrsi"))
+        return (
+            ("HMRI", estimate_text(self.comparison.hmri, hmri)),
+            ("MRSI", estimate_text(self.comparison.mrsi, mrsi)),
+        )
+
+    def significant(self, side: str) -> list[Range]:
+        """Return the ranges in which "humans" or "model" is ahead and 83 % bands are disjoint."""
+        return _ranges(self.comparison.significant, side)
+
+    def in_words(self) -> str:
+        """Return a sentence that says who is ahead in which ranges of Δv."""
+        sentences = [
+            f"{verb} ahead at Δv {places(ranges)}"
+            for side, verb in (("humans", "humans are"), ("model", "the model is"))
+            if (ranges := _ranges(self.comparison.leads, side))
+        ]
+        return f"{self.model.short}: {listed(sentences) or 'neither is ahead'}"
+
+
+def _ranges(leads: Iterable[Lead], side: str) -> list[Range]:
+    return [(lead.start, lead.end) for lead in leads if lead.who == side]
+
+
+def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[AreaPanel]:
+    """Return a panel for each model that is compared with humans under a corruption.
+
+    There is none with insufficient data, which do not show who is ahead.
+    """
+    if lacks_data(part.models, space):
+        return []
+    return [
+        AreaPanel(curve.model, space, corruption, letter, curve.score.humans, (*curve.at, "humans"))
+        for curve in curve_panel(part.models, space, corruption, letter).curves
+        if curve.score.humans is not None
+    ]
+
+
+def area_panels_of(part: Part, model: ModelEntry) -> list[AreaPanel]:
+    """Return all panels of one model: accuracy first, corruptions in the part's order."""
+    return [
+        panel
+        for letter in PROPERTIES
+        for corruption in part.corruptions
+        for space in part.spaces
+        for panel in area_panels(part, space, corruption, letter)
+        if panel.model is model
+    ]

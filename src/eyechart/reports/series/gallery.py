@@ -26,7 +26,7 @@ from eyechart.corruptions.suites.suite import Entry, Suite
 from eyechart.images.identity import named_keys
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE, Batch, to_rgb_levels
 from eyechart.reports.number_text import delta_v_text
-from eyechart.reports.words import listed
+from eyechart.reports.titles import listed
 from eyechart.testsets.samples import LEVELS, mildest, severities_of
 from eyechart.testsets.uniform import CLOSE, find_strengths
 from eyechart.visual_change.registry import (

@@ -13,7 +13,7 @@ from eyechart.humans.reference import Reference, title
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
 from eyechart.reports.series.report import Report, pointer
-from eyechart.reports.words import listed
+from eyechart.reports.titles import listed
 from eyechart.results.curve_results import Numbers
 from eyechart.results.schema import HumanExperiment
 from eyechart.scores.registry import PROPERTIES

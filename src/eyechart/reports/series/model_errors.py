@@ -9,7 +9,7 @@ from typing import Literal
 
 from eyechart.reports.number_text import percent_text, with_unit
 from eyechart.reports.series.report import ModelEntry, OfCorruption, Part, lacks_data
-from eyechart.reports.words import (
+from eyechart.reports.titles import (
     corruption_words,
     groups_of,
     listed,

@@ -13,7 +13,7 @@ import numpy as np
 
 from eyechart.overlap.matrix import OverlapMatrix, cluster_order
 from eyechart.overlap.matrix_file import read_matrix
-from eyechart.reports.words import corruption_title, corruption_words, listed
+from eyechart.reports.titles import corruption_title, corruption_words, listed
 
 
 @dataclass(frozen=True)

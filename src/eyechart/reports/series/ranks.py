@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.report import ModelEntry, Report
-from eyechart.reports.words import corruption_title, corruption_words, listed
+from eyechart.reports.titles import corruption_title, corruption_words, listed
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import CURVE_SCORES, SCORES
 from eyechart.stats.estimate import Estimate

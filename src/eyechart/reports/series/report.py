@@ -6,9 +6,9 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.models.published_study import CATEGORIES
-from eyechart.reports.hiding import hidden_kinds, hide_in_runs
+from eyechart.reports.hidden_paths import hidden_kinds, hide_in_runs
 from eyechart.reports.series.palette import COLORS
-from eyechart.reports.words import corruption_title, short_names
+from eyechart.reports.titles import corruption_title, short_names
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.ranking_comparison import (
     Discrete,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.arguments import regular_file
-from eyechart.reports.words import short_names
+from eyechart.reports.titles import short_names
 from eyechart.structure.study_results import (
     RESULTS,
     SUPERCLASS,

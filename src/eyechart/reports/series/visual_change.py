@@ -11,7 +11,7 @@ from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.report import OfCorruption, Part, Report, pointer
-from eyechart.reports.words import at_least, corruption_words, suite_title
+from eyechart.reports.titles import at_least, corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.testsets.coverage import CorruptionCoverage
 

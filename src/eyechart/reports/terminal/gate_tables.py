@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from eyechart.gates.gate_results import GateResults, RuleResults
 from eyechart.gates.rules import Rule
 from eyechart.reports.terminal.markdown import bullets, escape, table
-from eyechart.reports.words import listed
+from eyechart.reports.titles import listed
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,33 +1,41 @@
 """A report as Markdown: a model card with a `model-index` on top."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
 from markupsafe import Markup
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.phrases import count_of
+from eyechart.core.phrases import count_of, plural
 from eyechart.core.storage.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
+from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.html.verdict import verdict_on
-from eyechart.reports.number_text import delta_v_text, interval_text
-from eyechart.reports.series.overall_scores import overall_scores
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.number_text import (
+    MISSING,
+    delta_v_text,
+    estimate_texts,
+    interval_text,
+    rank_text,
+)
+from eyechart.reports.series.model_scores import averaged, is_mean_marked, mark_note, overall_scores
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.series.run_cost import energy_text, time_text
-from eyechart.reports.terminal.card_tables import by_corruption, heading, leaderboards
+from eyechart.reports.terminal.hub_results import model_index
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
-from eyechart.reports.terminal.model_index import model_index
-from eyechart.reports.words import (
+from eyechart.reports.titles import (
     at_least,
     corruption_title,
     listed,
     short_names,
+    space_title,
     suite_title,
 )
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.runs import Run
-from eyechart.scores.registry import OVERALL
+from eyechart.scores.registry import DECLARED, LEADERBOARD, OVERALL, SCORES, Score, find
+from eyechart.stats.estimate import Estimate
 
 TAGS = ("eyechart", "robustness", "image-classification")
 
@@ -118,7 +126,7 @@ def _measured(run: Run) -> Iterator[str]:
         f"{escape(experiment.title)} ({escape(experiment.size)})"
         for experiment in run.results.humans
     ]
-    yield f"### {_title(run)}"
+    yield f"### {_run_title(run)}"
     yield bullets(
         [
             f"Images: {escape(images.source)}; {images.used} of {images.n_images} were used.",
@@ -164,7 +172,7 @@ def _unobserved(part: Part, name: str) -> Iterator[list[str]]:
 
 def _reproduce(run: Run) -> Iterator[str]:
     info = run.results.run
-    yield f"### {_title(run)}"
+    yield f"### {_run_title(run)}"
     if info.command:
         yield block(info.command, "sh")
     versions = ", ".join(code(f"{name} {text}") for name, text in info.versions.items())
@@ -181,7 +189,7 @@ def _reproduce(run: Run) -> Iterator[str]:
     yield bullets(lines)
 
 
-def _title(run: Run) -> str:
+def _run_title(run: Run) -> str:
     """Return the title of a run: its suite and models."""
     models = [escape(name) for name in short_names(run.models)]
     return f"{escape(suite_title(run.config.suite))}: {listed(models)}"
@@ -205,3 +213,109 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
 
 def _minimum(min_per_bin: float) -> str:
     return f" with {at_least([min_per_bin], 'sample')} each" if min_per_bin else ""
+
+
+Scored = tuple[ModelEntry, SpaceResults]
+
+
+def leaderboards(report: Report, part: Part) -> Iterator[str]:
+    """Yield a heading, the sort order and a table for each label space of a test."""
+    standings = part.standings
+    where = space_title(standings.space)
+    order = f"Sorted by {escape(SCORES[standings.by].title)} in {where}."
+    if standings.board.baseline:
+        order += f" Errors are divided by the errors of {escape(standings.board.baseline)}."
+    for space in part.spaces:
+        models = [
+            (model, scores) for model in part.models if (scores := model.space(space)) is not None
+        ]
+        columns = dict(_columns(report, models))
+        # A rank belongs to the label space it was computed in.
+        ranks = standings.ranks if space == standings.space else None
+        rows = [
+            [
+                *([] if standings.verdict else [str(index)]),
+                escape(model.short),
+                *([] if ranks is None else [rank_text(ranks.intervals[model.name])]),
+                *(
+                    bracketed(overall_scores(scores)[name], SCORES[name])
+                    + _mark(is_mean_marked(report.runs[model.run], model.results, space, name))
+                    for name in columns
+                ),
+            ]
+            for index, (model, scores) in enumerate(models, start=1)
+        ]
+        yield f"### {heading(part, space)}"
+        yield order
+        head = [
+            *([] if standings.verdict else ["#"]),
+            "model",
+            *([] if ranks is None else ["rank, 95 %"]),
+            *columns.values(),
+        ]
+        yield table(head, rows, left=1 if standings.verdict else 2)
+        if note := mark_note(model.results for model, _ in models):
+            yield note
+
+
+def by_corruption(part: Part, model: ModelEntry) -> Iterator[str]:
+    """Yield a heading and a table for each label space of a model, with a row per corruption."""
+    scores = [score for score in DECLARED if not score.of_test]
+    for name, space in model.results.spaces.items():
+        estimates: dict[str, dict[Score, Estimate]] = {
+            corruption: {
+                score: estimate
+                for score in scores
+                if (estimate := find(space, score.path(corruption))) is not None
+            }
+            for corruption in space.corruptions
+        }
+        columns = [score for score in scores if any(score in row for row in estimates.values())]
+        if not columns:
+            continue
+        rows = [
+            [
+                escape(corruption_title(corruption)) + _mark(corruption in model.results.marked),
+                *(bracketed(row[score], score) if score in row else MISSING for score in columns),
+            ]
+            for corruption, row in estimates.items()
+        ]
+        yield f"### {escape(model.short)}, {heading(part, name)}"
+        yield table(["corruption", *(escape(_score_title(score)) for score in columns)], rows)
+        if note := mark_note([model.results]):
+            yield note
+
+
+def _mark(is_marked: bool) -> str:
+    return f" {MARK}" if is_marked else ""
+
+
+def bracketed(estimate: Estimate, score: Score) -> str:
+    """Return a score with its 95 % interval, both with all decimals (a card has room)."""
+    return "{} ({})".format(*estimate_texts(estimate, score, is_short=False))
+
+
+def _score_title(score: Score) -> str:
+    return f"{score.title} in %" if score.is_percent else score.title
+
+
+def heading(part: Part, space: str) -> str:
+    """Return the test and the label space as a heading."""
+    n_images = part.standings.board.n_images(space)
+    images = f"{n_images} {plural(n_images, 'image')}"
+    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {images}"
+
+
+def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, str]]:
+    """Yield the scores that all models have over the same corruptions, with their titles."""
+    for score in LEADERBOARD:
+        name = score.name
+        if not all(name in overall_scores(space) for _, space in models):
+            continue
+        over = {averaged(report.runs[model.run], space, name) for model, space in models}
+        # Means over different corruptions are not comparable within one column.
+        if len(over) == 1:
+            wanted = len(report.runs[models[0][0].run].config.means_over)
+            count = len(over.pop())
+            note = f" ({count} of {wanted} corruptions)" if 0 < count < wanted else ""
+            yield name, escape(_score_title(score)) + note

@@ -7,7 +7,7 @@ from eyechart.core.phrases import plural
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_text, estimate_texts
 from eyechart.reports.terminal.columns import stacked
-from eyechart.reports.words import NO_REFERENCE, human_source, short_space
+from eyechart.reports.titles import NO_REFERENCE, human_source, short_space
 from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED, SCORES, Score, find

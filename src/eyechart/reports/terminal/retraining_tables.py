@@ -16,11 +16,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import plural
 from eyechart.core.storage.files import write_text
 from eyechart.pipeline.scoring.caveats import MARK
-from eyechart.reports.latex.tex_tables import lines_of_table, table_line, tex
+from eyechart.reports.latex import lines_of_table, table_line, tex
 from eyechart.reports.number_text import p_value_text
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.terminal.result_tables import score_with_interval
-from eyechart.reports.words import corruption_title, space_title
+from eyechart.reports.titles import corruption_title, space_title
 from eyechart.scores.registry import CURVE_SCORES, SCORES, Score
 from eyechart.stats.p_values import SIGNIFICANT
 

@@ -3,16 +3,20 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from eyechart.reports.html.charts.area_chart import area_charts
 from eyechart.reports.html.charts.chart import Chart
-from eyechart.reports.html.charts.curve_chart import curve_charts
-from eyechart.reports.html.charts.error_chart import mce_charts, severity_charts
-from eyechart.reports.html.charts.human_curve_chart import human_charts
-from eyechart.reports.html.charts.human_index_chart import index_charts
-from eyechart.reports.html.charts.main_score_chart import main_score_charts
-from eyechart.reports.html.charts.overlap_chart import overlap_chart
-from eyechart.reports.html.charts.rank_chart import rank_charts
-from eyechart.reports.html.charts.visual_change_chart import coverage_charts, histogram_charts
+from eyechart.reports.html.charts.curve_charts import area_charts, curve_charts, human_charts
+from eyechart.reports.html.charts.score_charts import (
+    index_charts,
+    main_score_charts,
+    mce_charts,
+    rank_charts,
+    severity_charts,
+)
+from eyechart.reports.html.charts.testset_charts import (
+    coverage_charts,
+    histogram_charts,
+    overlap_chart,
+)
 from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.palette import dashes_of
 from eyechart.reports.series.report import Report

@@ -1,4 +1,4 @@
-"""All curves of a test: a panel per corruption, with 83 % bands and the human curve."""
+"""Figures of curves over visual change: all curves of a test, and areas compared with humans."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -6,8 +6,10 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from eyechart.core.phrases import plural
+from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import (
     FEW,
@@ -18,17 +20,18 @@ from eyechart.reports.figures.panels import (
     key,
     label_outer,
     panels,
+    real,
     say,
     unit_square,
 )
-from eyechart.reports.figures.paper_style import Dash, Look, drawable, legend, looks_of
-from eyechart.reports.series.curves import CurvePanel, curve_panels
-from eyechart.reports.series.palette import HUMAN_COLOR
+from eyechart.reports.figures.paper_style import SMALL, Dash, Look, drawable, legend, looks_of
+from eyechart.reports.series.curves import AreaPanel, CurvePanel, area_panels_of, curve_panels
+from eyechart.reports.series.palette import AREA_TINTS, AREAS, HUMAN_COLOR
 from eyechart.reports.series.report import Part, Report
-from eyechart.reports.words import short_space, suite_title
+from eyechart.reports.titles import short_space, suite_title
 from eyechart.scores.registry import PROPERTIES
 
-HEIGHT = 1.35
+CURVE_HEIGHT = 1.35
 STYLES: Mapping[str, Dash] = {"a": "-", "p": (0, (4, 1.5))}
 MANY = 7
 """With at least this many models, bands are omitted because they would hide each other."""
@@ -60,7 +63,9 @@ def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:
     title = " and ".join(PROPERTIES[letter] for letter in letters)
     suite = suite_title(part.suite)
     bands = "; bands: 83 %" if _band(part) else ""
-    return f"{title.capitalize()} over visual change in {suite}: {size(part, space)}{bands}."
+    return (
+        f"{title.capitalize()} over visual change in {suite}: {size_in_words(part, space)}{bands}."
+    )
 
 
 def _band(part: Part) -> float:
@@ -69,7 +74,7 @@ def _band(part: Part) -> float:
     return 0.16 if count <= FEW else 0.08 if count < MANY else 0.0
 
 
-def size(part: Part, space: str) -> str:
+def size_in_words(part: Part, space: str) -> str:
     """Return the number of images and classes, and whether the data are insufficient."""
     board = part.standings.board
     verdict = f" ({board.verdict(space)})" if board.verdict(space) else ""
@@ -80,12 +85,12 @@ def size(part: Part, space: str) -> str:
 def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
     """Return a panel per corruption with the curves of all models."""
     looks = looks_of(part.models)
-    figure, axes = panels(len(part.corruptions), HEIGHT)
+    figure, axes = panels(len(part.corruptions), CURVE_HEIGHT)
     by_corruption = list(
         zip(*(curve_panels(part, space, letter) for letter in letters), strict=True)
     )
     for panel_axes, series in zip(axes, by_corruption, strict=True):
-        _panel(panel_axes, series, looks, _band(part))
+        _draw_curve_panel(panel_axes, series, looks, _band(part))
     names = {"a": "accuracy $s_a$", "p": "consistency $s_p$"}
     share = names[letters[0]] if len(letters) < 2 else "share"
     label_outer(axes, VISUAL_CHANGE, share)
@@ -104,7 +109,9 @@ def _model_key(look: Look, both: bool) -> Line2D:
     return key(look.name, look.color, linestyle=look.dash)
 
 
-def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], band: float) -> None:
+def _draw_curve_panel(
+    axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], band: float
+) -> None:
     """Draw one corruption: accuracy, consistency or both."""
     unit_square(axes)
     axes.set_title(drawable(series[0].title))
@@ -126,3 +133,82 @@ def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], ban
     if not any(panel.curves for panel in series):
         notes = [note for panel in series for note in panel.notes]
         say(axes, drawable(("no curve", *notes)[-1], 120))
+
+
+AREA_HEIGHT = 1.6
+DIGIT = 4.8
+"""Width in points reserved for each character of the numbers to the left of the labels."""
+HATCHES = {"humans": "/" * 5, "model": "\\" * 5}
+
+
+@planned
+def plan_areas(report: Report) -> Planned:
+    """Return a figure for each model that is compared with humans."""
+    for part in report.parts:
+        for model in part.models:
+            series = area_panels_of(part, model)
+            if not series:
+                reason = part.standings.board.verdict(ENTRY16) or "there is no human reference"
+                yield f"No areas for {suite_title(part.suite)}: {reason}."
+                continue
+            words = ("areas", *suite_words(report, part), model.short)
+            caption = (
+                f"{model.short} compared with humans: areas under both curves, and where one is"
+                " ahead."
+            )
+            yield Drawing(words, caption, partial(draw_areas, series))
+
+
+def draw_areas(series: list[AreaPanel]) -> Figure:
+    """Return a figure with a panel for each corruption and property compared with humans."""
+    figure, axes = panels(len(series), AREA_HEIGHT)
+    several = len({panel.letter for panel in series}) > 1
+    for panel_axes, panel in zip(axes, series, strict=True):
+        _draw_area_panel(panel_axes, panel)
+        title = drawable(panel.title)
+        panel_axes.set_title(f"{title}, $s_{panel.letter}$" if several else title)
+    label = " and ".join(dict.fromkeys(PROPERTIES[panel.letter] for panel in series))
+    label_outer(axes, VISUAL_CHANGE, label)
+    legend(
+        figure,
+        [
+            key("Humans", HUMAN_COLOR, linewidth=1.6),
+            key(drawable(series[0].model.short), AREAS["model"][1], linestyle="--", linewidth=1.6),
+            Patch(facecolor=AREA_TINTS["both"], label="below both curves"),
+            *(
+                Patch(
+                    facecolor=AREA_TINTS[side], edgecolor=AREAS[side][1], hatch=HATCHES[side],
+                    linewidth=0,
+                    label=AREAS[side][0],
+                )
+                for side in ("humans", "model")
+            ),
+        ],
+    )  # fmt: skip
+    return figure
+
+
+def _draw_area_panel(axes: Axes, panel: AreaPanel) -> None:
+    unit_square(axes)
+    human_line, model_line = panel.comparison.line, panel.comparison.model_line
+    change = real(human_line.delta_v)
+    human, model = real(human_line.values), real(model_line.values)
+    lower = [min(pair) for pair in zip(human, model, strict=True)]
+    axes.fill_between(change, lower, color=AREA_TINTS["both"], linewidth=0)
+    for side, top, bottom in (("humans", human, model), ("model", model, human)):
+        # Without `interpolate` a fill ends at the last grid point before a crossing and leaves a
+        # gap.
+        axes.fill_between(
+            change, bottom, top, where=top >= bottom, interpolate=True, facecolor=AREA_TINTS[side],
+            edgecolor=AREAS[side][1], hatch=HATCHES[side], linewidth=0,
+        )  # fmt: skip
+    axes.plot(change, human, color=HUMAN_COLOR, linewidth=1.6)
+    axes.plot(change, model, color=AREAS["model"][1], linestyle="--", linewidth=1.6)
+    rows = (*panel.areas, *panel.scores)
+    names, numbers = zip(*rows, strict=True)
+    # Text has no tab stops: the labels are a second block, behind the widest number.
+    for texts, shift in ((numbers, 0.0), (names, DIGIT * max(map(len, numbers)))):
+        axes.annotate(
+            "\n".join(texts), (0.04, 0.03), (shift, 0), xycoords="axes fraction",
+            textcoords="offset points", fontsize=SMALL, va="bottom",
+        )  # fmt: skip

@@ -1,26 +1,34 @@
-"""The leaderboard of a test: ranks, scores with intervals, and significant leads."""
+"""The leaderboard of a test, and ranks of models by several severities or benchmarks."""
+
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from eyechart.core.phrases import plural
 from eyechart.images.labels.spaces import ENTRY16
-from eyechart.reports.html.cells import (
+from eyechart.reports.html.html_table import (
     NOTHING,
     CellContent,
+    Column,
     Estimated,
     Style,
+    Table,
+    TableRow,
     compared,
     count,
+    counted,
     marked,
     numbers_of,
     space_caption,
     style_of,
+    text_columns,
 )
-from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
-from eyechart.reports.series.main_score import MainScore, main_score
-from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
+from eyechart.reports.series.model_scores import MainScore, is_mean_marked, main_score, mark_note
 from eyechart.reports.series.palette import CATEGORY_COLORS
+from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import corruption_words, listed
+from eyechart.reports.titles import corruption_title, corruption_words, listed
+from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import HUMANS, LEADERBOARD, SCORES, Score, find
 
 RANK = Column("Rank", hint="in brackets: 95 % confidence interval of the rank")
@@ -44,14 +52,14 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
         *text_columns("Model"),
         *((RANK,) if is_ranked else ()),
         *(
-            Column(_title(score, _home(main, score), main.space), hint=score.meaning)
+            Column(_column_title(score, _home(main, score), main.space), hint=score.meaning)
             for score in scores
         ),
         *((Column("Worst corruption", hint=_worst_hint(main)),) if has_worst else ()),
     )
     rows = []
     for model in part.models:
-        rank = (_rank(part, model),) if is_ranked else ()
+        rank = (_rank_cell(part, model),) if is_ranked else ()
         cells = (_summary_cell(report, main, model, score) for score in scores)
         worst = (_worst_cell(report, main, model),) if has_worst else ()
         rows.append(TableRow((model_label(model), *rank, *cells, *worst), model.name))
@@ -78,7 +86,10 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
         *((RANK,) if is_ranked else ()),
         *(text_columns("Category") if has_categories else ()),
         *(
-            Column(_title(score, standings.homes[score.name], standings.space), hint=score.meaning)
+            Column(
+                _column_title(score, standings.homes[score.name], standings.space),
+                hint=score.meaning,
+            )
             for score in scores
         ),
         *((AHEAD,) if is_ranked else ()),
@@ -86,9 +97,9 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     rows = []
     for model in part.models:
         name = model.name
-        rank = (_rank(part, model),) if is_ranked else ()
+        rank = (_rank_cell(part, model),) if is_ranked else ()
         behind = [part.short_names[other] for other in standings.worse_than(name)]
-        cells = (_score(report, part, model, score.name) for score in scores)
+        cells = (_score_cell(report, part, model, score.name) for score in scores)
         category = (_category(model.category),) if has_categories else ()
         ahead = (listed(behind) or NOTHING,) if is_ranked else ()
         rows.append(TableRow((model_label(model), *rank, *category, *cells, *ahead), name))
@@ -131,7 +142,7 @@ def _home(main: MainScore, score: Score) -> str:
 def _summary_cell(report: Report, main: MainScore, model: ModelEntry, score: Score) -> CellContent:
     home, name = _home(main, score), score.name
     if main.part.standings.homes.get(name) == home:
-        return _score(report, main.part, model, name)
+        return _score_cell(report, main.part, model, name)
     if not _has(model, main, name):
         return NOTHING
     path = model.path(home, *score.overall_path)
@@ -155,13 +166,13 @@ def _worst_cell(report: Report, main: MainScore, model: ModelEntry) -> CellConte
     return text.format(name, marked(number, is_trained))
 
 
-def _rank(part: Part, model: ModelEntry) -> Estimated:
+def _rank_cell(part: Part, model: ModelEntry) -> Estimated:
     ranks = part.standings.ranks
     assert ranks is not None
     return _compared_estimate(count, ranks.ranks[model.name], *ranks.intervals[model.name])
 
 
-def _title(score: Score, home: str, space: str) -> str:
+def _column_title(score: Score, home: str, space: str) -> str:
     """Return a score's title, with its label space if that differs from the table's."""
     title = f"{score.symbol} (%)" if score.is_percent else score.symbol
     return title if home == space else f"{title} (16 categories)"
@@ -171,7 +182,7 @@ def _category(name: str) -> str:
     return CATEGORY_COLORS.get(name, (name, ""))[0] if name else NOTHING
 
 
-def _score(report: Report, part: Part, model: ModelEntry, name: str) -> CellContent:
+def _score_cell(report: Report, part: Part, model: ModelEntry, name: str) -> CellContent:
     """Return an overall score from the model's results, or from the comparison if they differ.
 
     The two scores differ if the models were compared with humans under different corruptions.
@@ -190,3 +201,57 @@ def _score(report: Report, part: Part, model: ModelEntry, name: str) -> CellCont
 
 def _compared_estimate(style: Style, *values: float) -> Estimated:
     return Estimated(*(compared(style, value) for value in values))
+
+
+def rank_tables(report: Report) -> Iterator[Table]:
+    """Yield tables of ranks, where available: ImageNet-C against VCR and against ImageNet-NOC."""
+    if report.discrete is not None and report.discrete.corruptions:
+        caption = "Ranks by ImageNet-C’s five severities and by continuous visual change (VCR)"
+        yield _rank_table(report, report.discrete.corruptions, "ranks-discrete", caption)
+    if report.benchmarks:
+        caption = "Ranks by ImageNet-C and by ImageNet-NOC, using the same score"
+        yield _rank_table(report, report.benchmarks, "ranks-benchmarks", caption)
+
+
+def _rank_table(report: Report, rankings: Sequence[Rankings], identity: str, caption: str) -> Table:
+    short = {model.name: model.short for model in report.models}
+    ways = list(dict.fromkeys(way for comparison in rankings for way in comparison.ranks))
+    models = list(next(iter(rankings[0].ranks.values())).ranks)
+    columns = (
+        *text_columns("Corruption" if identity == "ranks-discrete" else "Score"),
+        *(Column(short[name]) for name in models),
+        Column("Changes", hint="how often two methods rank two models in opposite order"),
+    )
+    rows = tuple(
+        TableRow(
+            (
+                _subject_title(comparison.subject),
+                *(_rank_cells(comparison, name) for name in models),
+                counted(len(comparison.swaps)),
+            )
+        )
+        for comparison in rankings
+    )
+    sure = list(swap_sentences(rankings, short, title=_subject_title, way_title=_way))
+    total = sum(len(comparison.swaps) for comparison in rankings)
+    text = Markup(
+        "Each cell has the ranks by {}, in this order. {} {} in the order of two models between"
+        " two methods; {} of them significant{}"
+    )
+    examples = ": " + " ".join(sure[:10]) if sure else "."
+    changes = (counted(total), plural(total, "change"), counted(len(sure)))
+    note = text.format(", ".join(map(_way, ways)), *changes, examples)
+    return Table(identity, caption, columns, rows, False, note)
+
+
+def _subject_title(title: str) -> str:
+    return SCORES[title].symbol if title in SCORES else corruption_title(title)
+
+
+def _way(name: str) -> str:
+    return {"R_a": "VCR’s Rₐ", "R_p": "VCR’s Rₚ"}.get(name, name)
+
+
+def _rank_cells(rankings: Rankings, model: str) -> Markup:
+    cells = [compared(count, ranking.ranks[model]) for ranking in rankings.ranks.values()]
+    return Markup(" / ").join(cell.__html__() for cell in cells)

@@ -1,4 +1,4 @@
-"""Names used in text for models, corruptions, suites, label spaces and ranges of Δv."""
+"""Titles and short names of models, corruptions, suites, label spaces and human references."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ import pytest
 
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
-from eyechart.reports.hiding import HIDEABLE, hidden_kinds, hide_paths, names_without_folders
+from eyechart.reports.hidden_paths import HIDEABLE, hidden_kinds, hide_paths, names_without_folders
 from eyechart.reports.html.html_table import Table
 from eyechart.reports.html.report_page import render_report, report_results
 from eyechart.reports.html.structure_view import Grid, HeldOutImage, View

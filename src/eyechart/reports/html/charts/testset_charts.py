@@ -1,9 +1,13 @@
-"""Distribution of visual change in a test set, and its coverage, as bars."""
+"""Charts of test sets: how they are distributed over visual change, and overlap of corruptions."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from eyechart.reports.html.charts.chart import (
     HATCH,
+    INK,
+    MUTED,
+    PAPER,
     Chart,
     Spec,
     axis,
@@ -14,15 +18,12 @@ from eyechart.reports.html.charts.chart import (
     numbers,
     rounded,
 )
-from eyechart.reports.series.palette import SUITE_COLORS
+from eyechart.reports.number_text import MISSING
+from eyechart.reports.series.overlap import OverlapPanel, overlap_in_words, overlap_labels
+from eyechart.reports.series.palette import BLUE, SUITE_COLORS
 from eyechart.reports.series.report import Report
-from eyechart.reports.series.visual_change import (
-    Spread,
-    covered_in,
-    covered_in_words,
-    histogram_of,
-)
-from eyechart.reports.words import corruption_title, corruption_words
+from eyechart.reports.series.visual_change import Spread, covered_in, covered_in_words, histogram_of
+from eyechart.reports.titles import corruption_title, corruption_words
 
 PANEL, ROW, AROUND = 170, 30, 120
 """Heights of a panel, of a bar, and of the margins, in px."""
@@ -41,7 +42,7 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
             f"Percentage of images in {len(spreads[0].coverage.histogram)} bins of visual change Δv"
             f" under {corruption_words(corruption)}: {words}.",
             [_histogram(panel, spread) for panel, spread in enumerate(spreads)],
-            _layout(spreads),
+            _histogram_layout(spreads),
             part=index,
             corruption=corruption,
         )
@@ -56,7 +57,7 @@ def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
             "coverage",
             f"How much of the visual change range is covered: {' and '.join(suites)}",
             f"{'; '.join(covered_in_words(spreads) for spreads in sets)}.",
-            [_bars(spreads) for spreads in sets],
+            [_coverage_bars(spreads) for spreads in sets],
             _coverage_layout(len(sets[-1]), len(sets)),
             part=index,
         )
@@ -88,7 +89,7 @@ def _look(suite: str) -> Spec:
     return {"color": color, "pattern": {**HATCH, "shape": pattern}}
 
 
-def _layout(spreads: Sequence[Spread]) -> Spec:
+def _histogram_layout(spreads: Sequence[Spread]) -> Spec:
     high = max(max(spread.percentages) for spread in spreads)
     count = len(spreads)
     layout: Spec = {
@@ -111,7 +112,7 @@ def _layout(spreads: Sequence[Spread]) -> Spec:
     return layout
 
 
-def _bars(spreads: Sequence[Spread]) -> Spec:
+def _coverage_bars(spreads: Sequence[Spread]) -> Spec:
     suite = spreads[0].suite
     return {
         "type": "bar",
@@ -139,3 +140,87 @@ def _coverage_layout(rows: int, sets: int) -> Spec:
         "yaxis": names_axis(),
         "showlegend": sets > 1,
     }
+
+
+FEW = 16
+"""Maximum number of corruptions for which a cell has room for its score."""
+
+GRAY = f"{MUTED}/0.25"
+
+
+def overlap_chart(overlap: OverlapPanel) -> Chart:
+    """Return the heat map."""
+    heat = _cells(overlap, PAPER, BLUE, "%{z:.2f}") | {
+        "z": [
+            numbers(None if math.isnan(score) else score for score in row) for row in overlap.scores
+        ],
+        "colorbar": {
+            "title": {"text": "overlap", "side": "top"},
+            "orientation": "h",
+            "thickness": 10,
+            "len": 0.6,
+            "x": 0,
+            "xanchor": "left",
+            "y": 1,
+            "yanchor": "bottom",
+        },
+    }
+    if len(overlap.names) <= FEW:
+        heat |= {"texttemplate": "%{z:.2f}", "textfont": {"size": 10}}
+    data = [heat, _unknown_cells(overlap)] if overlap.has_undetermined else [heat]
+    title = "How much corruptions overlap"
+    return make_chart("overlap", title, overlap_in_words(overlap), data, _overlap_layout(overlap))
+
+
+def _cells(overlap: OverlapPanel, low: str, high: str, text: str) -> Spec:
+    """Return a heat map with a color scale between two colors, without printed values."""
+    names = [
+        f"<b>✓ {escape(label)}</b>" if name in overlap.selected else escape(label)
+        for name, label in zip(overlap.names, overlap_labels(overlap.names), strict=True)
+    ]
+    return {
+        "type": "heatmap",
+        "x": names,
+        "y": names,
+        "z": [],
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [[0, low], [1, high]],
+        "hoverongaps": False,
+        "xgap": 1,
+        "ygap": 1,
+        "hovertemplate": f"%{{y}} and %{{x}}: {text}<extra></extra>",
+        "meta": {"model": ""},
+    }
+
+
+def _unknown_cells(overlap: OverlapPanel) -> Spec:
+    """Return the cells without a score in gray, because plotly leaves them empty."""
+    is_unknown = [[math.isnan(score) for score in row] for row in overlap.scores]
+    cells = _cells(overlap, GRAY, GRAY, "undetermined") | {
+        "z": [[1 if unknown else None for unknown in row] for row in is_unknown],
+        "showscale": False,
+    }
+    if len(overlap.names) <= FEW:
+        # Plotly would derive the text color from the cell's color, ignoring its transparency.
+        cells |= {"texttemplate": "%{text}", "textfont": {"size": 10, "color": INK}}
+        # A text for all cells would be drawn over the numbers of the other heat map.
+        cells["text"] = [[MISSING if unknown else "" for unknown in row] for row in is_unknown]
+    return cells
+
+
+def _overlap_layout(overlap: OverlapPanel) -> Spec:
+    size = len(overlap.names)
+    selected = [index for index, name in enumerate(overlap.names) if name in overlap.selected]
+    return {
+        "height": 160 + max(22, min(40, 640 // size)) * size,
+        "xaxis": {"type": "category", "tickangle": -60, "showgrid": False, "ticks": ""},
+        "yaxis": names_axis(),
+        "shapes": [
+            {
+                "type": "rect", "x0": at - 0.5, "x1": at + 0.5, "y0": at - 0.5, "y1": at + 0.5,
+                "line": {"color": INK, "width": 2},
+            }
+            for at in selected
+        ],
+    }  # fmt: skip

@@ -1,26 +1,58 @@
-"""The score that shows whether a model is robust enough: overall and under every corruption.
+"""Scores of a test's models: overall, under every corruption, and compared with humans.
 
-It is the score by which models are ranked. If models are compared with humans, the score in the
-16 human categories is used, so that the human areas can be drawn next to it.
+The main score is the one by which models are ranked. If models are compared with humans, the score
+in the 16 human categories is used, so that the human areas can be drawn next to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
 from eyechart.core.phrases import plural
 from eyechart.images.labels.spaces import ENTRY16
-from eyechart.reports.number_text import with_unit
+from eyechart.pipeline.scoring.caveats import MARK, MEANING
+from eyechart.reports.number_text import estimate_text, with_unit
 from eyechart.reports.series.report import ModelEntry, Part, Steps, lacks_data
-from eyechart.reports.words import (
-    corruption_title,
-    corruption_words,
-    listed,
-    space_title,
+from eyechart.reports.titles import corruption_title, corruption_words, listed, space_title
+from eyechart.results.model_results import ModelResults, SpaceResults
+from eyechart.results.runs import Run
+from eyechart.scores.registry import (
+    BASELINE,
+    DECLARED,
+    PROPERTIES,
+    RANKED_ELSEWHERE,
+    SCORES,
+    Score,
+    find,
 )
-from eyechart.scores.registry import DECLARED, RANKED_ELSEWHERE, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
+
+
+def overall_scores(space: SpaceResults) -> dict[str, Estimate]:
+    """Return the overall scores that exist, by name, in the order of a model card."""
+    return {name: estimate for name, estimate in space.scores.items() if estimate.is_known}
+
+
+def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
+    """Return the corruptions that an overall score averages; none for clean accuracy."""
+    counted, score = run.config.means_over, SCORES[name]
+    if score.of_test:
+        # mCE is one score of the whole test, but still a mean over the counted corruptions.
+        return counted if BASELINE in score.needs else ()
+    return tuple(name for name in counted if find(space, score.path(name)) is not None)
+
+
+def is_mean_marked(run: Run, model: ModelResults, space: str, score: str) -> bool:
+    """Return whether an overall score averages a corruption that the model was trained on."""
+    if not model.marked or space not in model.spaces:
+        return False
+    return not set(model.marked).isdisjoint(averaged(run, model.spaces[space], score))
+
+
+def mark_note(models: Iterable[ModelResults]) -> str:
+    """Return the footnote that explains the mark; "" if no model is marked."""
+    return f"{MARK} {MEANING}." if any(model.marked for model in models) else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,3 +249,110 @@ def _are_compared(part: Part) -> bool:
         if not all(area is not None and area.is_known for area in areas):
             return False
     return True
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBar:
+    """A model's score, or None if it is missing, and its location in the results."""
+
+    model: ModelEntry
+    score: Score
+    number: Estimate | None
+    at: str
+
+    @property
+    def value(self) -> float | None:
+        """The score."""
+        return None if self.number is None or not self.number.is_known else self.number.value
+
+    @property
+    def interval95(self) -> tuple[float | None, float | None]:
+        """The limits of the 95 % interval."""
+        return (None, None) if self.number is None else self.number.interval95
+
+    @property
+    def text(self) -> str:
+        """The score as text, or a dash if there is none."""
+        return estimate_text(self.number, self.score)
+
+
+@dataclass(frozen=True, eq=False)
+class HumanIndex:
+    """HMRI and MRSI of the models compared with humans, in descending order.
+
+    `corruption`: "" for the mean over corruptions. `letter`: the property, "a" or "p".
+    """
+
+    corruption: str
+    letter: str
+    hmri: tuple[ScoreBar, ...]
+    mrsi: tuple[ScoreBar, ...]
+
+    @property
+    def models(self) -> list[ModelEntry]:
+        """The models, in descending order."""
+        return [bar.model for bar in self.hmri]
+
+    @property
+    def title(self) -> str:
+        """Title of the comparison with humans."""
+        title = corruption_title(self.corruption) if self.corruption else "Mean over corruptions"
+        return f"{title}: {PROPERTIES[self.letter]} compared with humans"
+
+    def in_words(self) -> str:
+        """Return which models are nearest to and farthest from humans, and which are ahead.
+
+        With insufficient data, scores are listed and models are not compared.
+        """
+        where = "averaged over corruptions"
+        if self.corruption:
+            where = f"under {corruption_words(self.corruption)}"
+        first, last = self.hmri[0], self.hmri[-1]
+        if len(self.hmri) == 1 or lacks_data(self.models, ENTRY16):
+            scores = [
+                f"{hmri.model.short} has HMRI {hmri.text} and MRSI {mrsi.text}"
+                for hmri, mrsi in zip(self.hmri, self.mrsi, strict=True)
+            ]
+            return f"Compared with humans, {where}: {listed(scores)} for {PROPERTIES[self.letter]}."
+        text = f"{first.model.short} comes closest to human {PROPERTIES[self.letter]}, HMRI"
+        text += f" {first.text}; {last.model.short} is farthest, {last.text}"
+        ahead = max(self.mrsi, key=lambda bar: bar.value or 0.0)
+        more = "no model is ahead of humans"
+        if ahead.value:
+            more = f"{ahead.model.short} is farthest ahead of humans, MRSI {ahead.text}"
+        return f"Compared with humans, {where}: {text}; {more}."
+
+
+def human_index(part: Part, space: str, letter: str, corruption: str = "") -> HumanIndex | None:
+    """Return the models' HMRI and MRSI in a label space; None if it has no human comparison."""
+    bars = (
+        score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
+        for name in ("hmri", "mrsi")
+    )
+    # The means of both scores must exist.
+    ranked = [
+        (one, two)
+        for one, two in zip(*bars, strict=True)
+        if one.value is not None and two.number is not None
+    ]
+    if not ranked:
+        return None
+    ranked.sort(key=lambda pair: -(pair[0].value or 0.0))
+    hmri, mrsi = zip(*ranked, strict=True)
+    return HumanIndex(corruption, letter, hmri, mrsi)
+
+
+def score_bars(
+    models: Sequence[ModelEntry], space: str, score: Score, corruption: str
+) -> list[ScoreBar]:
+    """Return a score of each model, in the same order; `corruption` is "" for the mean over all."""
+    path = score.path(corruption) if corruption else score.overall_path
+    return [
+        ScoreBar(
+            model,
+            score,
+            find(model.space(space), path),
+            model.pointer("spaces", space, *path, "value"),
+        )
+        for model in models
+    ]

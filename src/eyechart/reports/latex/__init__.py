@@ -1,1 +1,0 @@
-"""LaTeX tables of results, leaderboards and overlaps."""
