@@ -17,7 +17,8 @@ from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.reports.latex import comparison_latex
-from eyechart.reports.terminal.leaderboard import board_tables, bracketed
+from eyechart.reports.number_text import bracketed_text
+from eyechart.reports.terminal.leaderboard import board_tables
 from eyechart.reports.titles import short_names
 from eyechart.results.ranking_comparison import Rankings, fixed_against_continuous, two_benchmarks
 from eyechart.results.runs import make_boards, read_run
@@ -180,7 +181,7 @@ def test_leaderboards_are_written_as_latex(run, runs, tmp_path):
         names = short_names(standings.order)
         assert [row[0].replace("\\_", "_") for row in rows] == names
         for row, model in zip(rows, standings.order, strict=True):
-            cell = bracketed(standings.scores[standings.by][model], SCORES[standings.by])
+            cell = bracketed_text(standings.scores[standings.by][model], SCORES[standings.by])
             assert cell.replace("–", "--") in " & ".join(row)
     # Table 3 of the paper on ImageNet-NOC: a row per model, each metric on both benchmarks
     lines = both.splitlines()
@@ -239,7 +240,7 @@ def test_no_number_is_cut_off_in_a_narrow_terminal(runs, width):
     assert max(map(len, printed.getvalue().splitlines())) <= width
     for name in ("clean_accuracy", "error", "r_p"):
         if name in standings.scores:
-            assert bracketed(standings.scores[name][GOOD], SCORES[name]) in printed.getvalue()
+            assert bracketed_text(standings.scores[name][GOOD], SCORES[name]) in printed.getvalue()
 
 
 def test_several_models_are_ranked_at_the_end_of_their_run(folder, tmp_path):

@@ -221,12 +221,10 @@ def test_the_command_prints_a_table_and_writes_every_file(runs, files, run, tmp_
     assert read.rules[0].rule.name == "<b>low</b> | x"
     results = json.loads((runs.dull / "results.json").read_text())
     for one in stored["rules"]:
+        (model,) = [own for own in results["models"] if own["name"] == one["model"]]
         for condition in one["conditions"]:
-            value = results
-            for step in condition["pointer"].split("/")[1:]:
-                key = step.replace("~1", "/").replace("~0", "~")
-                value = value[int(key)] if isinstance(value, list) else value[key]
-            assert value == condition["overall_rate"]
+            scores = model["spaces"][one["space"]]["corruptions"][condition["corruption"]]
+            assert scores[one["rule"]["metric"]]["rate"]["value"] == condition["overall_rate"]
 
     suite = ElementTree.parse(files["junit"]).getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "2", "0")
@@ -427,7 +425,7 @@ def test_a_size_that_suffices_for_equal_models_is_not_advised_again(runs, drop):
     lost, won = int(n * (0.015 + drop / 2)), int(n * (0.015 - drop / 2))
     values = np.repeat([-1.0, 1.0, 0.0], [lost, won, n - lost - won])
     mean = clustered_mean(values, np.arange(n), lowest=-1)
-    margin = load_rules([rule(no_worse_than_old={"margin": 0.01})]).rules[0]
+    (margin,), _ = load_rules([rule(no_worse_than_old={"margin": 0.01})])
     decider = make_decider(margin, mean, n, 1, read_recorded_run(runs.sharp))
     assert "now 60" not in decider.sentence
     if drop == 0.006:

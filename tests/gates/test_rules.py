@@ -37,9 +37,8 @@ rules:
 def test_a_file_is_read_with_the_lines_of_its_keys(tmp_path):
     path = tmp_path / "gate.yaml"
     path.write_text(GOOD)
-    rules = load_rules(path)
-    assert rules.intended == "A camera outdoors, by day."
-    first, second = rules.rules
+    (first, second), intended = load_rules(path)
+    assert intended == "A camera outdoors, by day."
     assert first == Rule(
         name="weather",
         families=("weather",),
@@ -58,8 +57,9 @@ def test_a_file_is_read_with_the_lines_of_its_keys(tmp_path):
 def test_a_list_alone_is_enough_also_in_python(tmp_path):
     rule = {"name": "a", "corruptions": "fog", "at_least": 0.5}
     (tmp_path / "gate.yaml").write_text("- {name: a, corruptions: fog, at_least: 0.5}")
-    in_file, in_python = load_rules(tmp_path / "gate.yaml"), load_rules([rule])
-    assert in_python.rules[0].corruptions == in_file.rules[0].corruptions == ("fog",)
+    (in_file,), _ = load_rules(tmp_path / "gate.yaml")
+    (in_python,), _ = load_rules([rule])
+    assert in_python.corruptions == in_file.corruptions == ("fog",)
     assert in_python.file == ""
 
 
@@ -153,7 +153,7 @@ def test_the_rule_files_of_the_documentation_are_valid(tmp_path):
     assert blocks
     for block in blocks:
         (tmp_path / "gate.yaml").write_text(block)
-        assert load_rules(tmp_path / "gate.yaml").rules
+        assert load_rules(tmp_path / "gate.yaml")[0]
 
 
 def test_the_documentation_has_every_key():

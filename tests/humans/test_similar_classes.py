@@ -19,7 +19,6 @@ from eyechart.humans.transfer import (
     write_classes,
 )
 from eyechart.reports.html.charts.curve_charts import experiment_charts
-from eyechart.reports.series.human_curves import ReportExperiment
 from eyechart.results.curve_results import HumanCurve, SampledCurve
 from eyechart.results.schema import HumanExperiment
 from eyechart.scores.similar import compare_curves, find_similar
@@ -97,7 +96,7 @@ def test_the_report_calls_untested_what_is_untested(kind, tested, words):
         name="a", title="a", kind=kind, members=("a",), size="4 people", tested=tested,
         accuracy=HumanCurve(line=line, points=()), consistency=None,
     )  # fmt: skip
-    (chart,) = experiment_charts([ReportExperiment(0, 0, 0, own)], 0, 0)
+    (chart,) = experiment_charts([own], 0, 0)
     assert chart.title == words
 
 

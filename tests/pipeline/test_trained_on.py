@@ -226,7 +226,7 @@ def test_the_model_card_marks_rows_and_means_and_tells_other_tools(report):
 
 
 def test_latex_tables_carry_a_dagger(report):
-    for plan in plan_error_tables(report).drawings:
+    for plan in plan_error_tables(report):
         lines = plan.make().splitlines()
         (row,) = [line for line in lines if line.startswith("trained &")]
         assert row.count(r"$^\dagger$") == 2

@@ -12,6 +12,7 @@ from skimage.color import rgb2lab
 
 import report_runs
 from changing import replace
+from chart_values import shown_values, wanted_values
 from eyechart.core.errors import UsageError
 from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.html.charts.chart import labels, slug
@@ -23,6 +24,7 @@ from eyechart.reports.series.report import load_report
 from eyechart.results.runs import Board
 from eyechart.stats.ranking import Swap
 from nonempty import at_least_one
+from report_shelf import Shelf
 
 HALF_A_DIGIT = 5.001e-7
 """Of six decimals."""
@@ -55,24 +57,15 @@ def of_kind(charts, kind):
     return [chart for chart in charts if chart.kind == kind]
 
 
-def resolve(found, pointer):
-    """The value at a pointer: the run's place, then RFC 6901."""
-    run, *steps = pointer.split("/")
-    own = found[int(run)]
-    for step in steps:
-        name = step.replace("~1", "/").replace("~0", "~")
-        own = own[int(name)] if isinstance(own, list) else own[name]
-    return own
+def record(found, chart, model):
+    """What results.json says of a model under a chart's corruption, by the chart's property."""
+    (own,) = [own for own in found[chart.part]["models"] if own["name"] == model]
+    corruption = own["spaces"][chart.space]["corruptions"][chart.corruption]
+    return corruption[{"a": "accuracy", "p": "consistency"}[chart.property]]
 
 
 def traces(charts):
     return [(chart, trace) for chart in charts for trace in chart.spec["data"]]
-
-
-def values(chart, trace):
-    if "same" in trace["meta"]:
-        trace = {**trace, "y": chart.spec["data"][trace["meta"]["same"]]["y"]}
-    return trace[trace["meta"].get("of", "y")]
 
 
 def test_there_is_a_chart_of_every_kind_under_an_id_of_its_own(charts):
@@ -91,30 +84,28 @@ def test_specs_are_plain_json(charts):
         assert json.loads(json.dumps(chart.spec, allow_nan=False)) == chart.spec
 
 
-def test_numbers_are_those_of_the_results(charts, found):
-    compared = 0
+def test_numbers_are_those_of_the_results(charts, report):
+    shelf, compared = Shelf(report), 0
     for chart, trace in traces(charts):
-        meta = trace["meta"]
-        if "at" in meta:
-            wanted = resolve(found, meta["at"])
-        elif "each" in meta:
-            wanted = [resolve(found, pointer) for pointer in meta["each"]]
-        else:
-            assert "from" in meta or trace.get("hoverinfo") == "name"
+        values = wanted_values(shelf, chart, trace)
+        if values is None:
+            assert chart.kind == "ranks" or trace.get("hoverinfo") == "name"
             continue
-        assert values(chart, trace) == pytest.approx(wanted, abs=HALF_A_DIGIT)
+        assert shown_values(chart, trace) == pytest.approx(values, abs=HALF_A_DIGIT)
         compared += 1
     assert compared > 100
 
 
-def test_bands_and_rates_are_those_of_the_results_to_a_thousandth(charts, found):
+def test_bands_and_rates_are_those_of_the_results_to_a_thousandth(charts, found, report):
     compared = 0
     for chart in of_kind(charts, "curves"):
         for trace in chart.spec["data"]:
             own = trace["meta"].get("bands")
             if own is None:
                 continue
-            curve = resolve(found, trace["meta"]["at"].rsplit("/", 1)[0])
+            name = trace["meta"]["model"]
+            own_record = record(found, chart, report.models[0].name if name == "humans" else name)
+            curve = own_record["humans"]["line"] if name == "humans" else own_record["curve"]
             for level in ("95", "83"):
                 for name, ends in zip(("low", "high"), own[level], strict=True):
                     wanted = curve[f"{name}{level}"][:: own["thin"]]
@@ -199,8 +190,7 @@ def test_what_was_not_observed_is_shaded_and_said(charts, found):
     for chart in of_kind(charts, "curves"):
         layout = chart.spec["layout"]
         empty = [(own["x0"], own["x1"]) for own in layout["shapes"] if own["type"] == "rect"]
-        at = chart.spec["data"][0]["meta"]["at"].removesuffix("/curve/values")
-        observed = resolve(found, at)["observed"]
+        observed = record(found, chart, chart.spec["data"][0]["meta"]["model"])["observed"]
         assert sum(end - start for start, end in [*empty, *observed]) == pytest.approx(1)
         for start, end in empty:
             assert f"{start:.2f}–{end:.2f}" in chart.alt
@@ -243,7 +233,13 @@ def test_bars_compared_with_humans_are_sorted_and_have_their_intervals(charts, f
         assert heights == sorted(heights, reverse=True)
         assert bars[0]["meta"]["model"] in chart.alt.split("; ")[0]
         for trace in chart.spec["data"]:
-            own = resolve(found, trace["meta"]["each"][0].removesuffix("/value"))
+            name = "mrsi" if "xaxis" in trace else "hmri"
+            if chart.corruption:
+                own = record(found, chart, trace["meta"]["model"])["humans"][name]
+            else:
+                models = {model["name"]: model for model in found[chart.part]["models"]}
+                means = models[trace["meta"]["model"]]["spaces"][chart.space]["means"]
+                own = means[f"{name}_{chart.property}"]
             low, high = own["interval95"]
             bar = trace["error_x"]
             assert own["value"] + bar["array"][0] == pytest.approx(high, abs=2e-6)
@@ -269,7 +265,7 @@ def test_areas_are_said_as_they_are(charts, found):
         for trace in chart.spec["data"]:
             if "against" not in trace["meta"]:
                 continue
-            own = resolve(found, trace["meta"]["at"].removesuffix("/model_line/values"))["areas"]
+            own = record(found, chart, trace["meta"]["model"])["humans"]["areas"]
             human, model = own["human"], own["model"]
             wanted = f"human area {human:.3f}<br>model area {model:.3f}"
             assert any(text.startswith(wanted) for text in texts)
@@ -287,16 +283,9 @@ def test_of_many_models_the_first_four_have_their_areas_shown(report):
     assert "the first 4 of 10 models" in chart.title
 
 
-def test_histograms_are_shares_of_all_images(charts, found):
-    both = 0
-    for chart in of_kind(charts, "histogram"):
-        for trace in chart.spec["data"]:
-            run, _, name, _ = trace["meta"]["from"].split("/")
-            own = found[int(run)]["coverage"][name.replace("~1", "/")]
-            shares = 100 * np.array(own["histogram"]) / own["rows"]
-            assert trace["y"] == pytest.approx(shares, abs=HALF_A_DIGIT)
-        both += len(chart.spec["data"]) == 2
-    assert both == 2  # both shared corruptions, once
+def test_shared_corruptions_have_the_histograms_of_both_test_sets_once(charts):
+    both = [chart for chart in of_kind(charts, "histogram") if len(chart.spec["data"]) == 2]
+    assert len(both) == 2
 
 
 def test_ranks_are_those_of_the_comparison(charts, report):
@@ -306,12 +295,12 @@ def test_ranks_are_those_of_the_comparison(charts, report):
         bars = [t for t in chart.spec["data"] if t["type"] == "bar"]
         assert len(bars) == 3 * 3
         for bar in bars:
-            meta = bar["meta"]
-            ranking = rankings.ranks[meta["way"]]
-            assert meta["rank"] == ranking.ranks[meta["model"]]
-            assert tuple(meta["ranks"]) == ranking.intervals[meta["model"]]
-            assert bar["text"][0].startswith(f"{meta['rank']:g}")
-            score = rankings.scores[meta["way"]][meta["model"]]
+            way, name = bar["legendgroup"], bar["meta"]["model"]
+            ranking = rankings.ranks[way]
+            rank, (low, high) = ranking.ranks[name], ranking.intervals[name]
+            interval = "" if low == high == rank else f" ({low:g}–{high:g})"
+            assert bar["text"] == [f"{rank:g}{interval}"]
+            score = rankings.scores[way][name]
             assert bar["x"] == pytest.approx([score.value], abs=HALF_A_DIGIT)
 
 

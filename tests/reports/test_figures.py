@@ -32,22 +32,24 @@ from eyechart.reports.figures import (
     score_figures,
     testset_figures,
 )
-from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, safe_name
 from eyechart.reports.figures.figure_files import (
     is_ours,
     plan_figures,
     save,
     write_drawings,
-    write_figures,
 )
-from eyechart.reports.figures.panels import columns_for
 from eyechart.reports.figures.paper_style import (
     COLUMN,
     PAGE,
     SMALL,
+    Drawing,
+    columns_for,
     drawable,
+    file_stems,
     looks_of,
     paper_style,
+    safe_name,
+    split_planned,
 )
 from eyechart.reports.series.curves import area_panels_of, best_space
 from eyechart.reports.series.image_strips import image_strip
@@ -215,12 +217,15 @@ def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vc
 
 def test_many_models_get_a_figure_for_each_property(vcr):
     many = replace(vcr, parts=(multiplied(vcr.parts[0], 10),))
-    found = file_stems(curve_figures.plan_curves(many).drawings)
+    found = file_stems(split_planned(curve_figures.plan_curves(many))[0])
     assert found == [
         "curves-accuracy", "curves-consistency", "curves-entry16-accuracy",
         "curves-entry16-consistency",
     ]  # fmt: skip
-    assert file_stems(curve_figures.plan_curves(vcr).drawings) == ["curves", "curves-entry16"]
+    assert file_stems(split_planned(curve_figures.plan_curves(vcr))[0]) == [
+        "curves",
+        "curves-entry16",
+    ]
 
 
 def test_shaded_areas_are_as_large_as_the_results_say(vcr):
@@ -242,7 +247,7 @@ def test_shaded_areas_are_as_large_as_the_results_say(vcr):
 
 
 def test_histograms_are_the_shares_of_the_test_set(report):
-    plan = testset_figures.plan_visual_change(report).drawings[0]
+    plan = split_planned(testset_figures.plan_visual_change(report))[0][0]
     figure = plan.make()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Gaussian noise", "Brightness"]
     runs = {run.config.suite: run for run in report.runs}
@@ -258,7 +263,9 @@ def test_histograms_are_the_shares_of_the_test_set(report):
 
 
 def test_coverage_bars_are_the_shares_of_covered_bins(report):
-    found = {plan.words: plan for plan in testset_figures.plan_visual_change(report).drawings}
+    found = {
+        plan.words: plan for plan in split_planned(testset_figures.plan_visual_change(report))[0]
+    }
     assert {"delta_v", "coverage", "coverage-table"} == {words[0] for words in found}
     figure = found["coverage", "vcr"].make()
     run = next(run for run in report.runs if run.config.suite == "vcr")
@@ -295,7 +302,7 @@ def test_triangles_are_full_only_where_the_change_is_sure(report):
 
 
 def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
-    plan, *more = human_curve_figure.plan_humans(vcr).drawings
+    plan, *more = split_planned(human_curve_figure.plan_humans(vcr))[0]
     assert not more and plan.words == ("humans", "accuracy")
     figure = plan.make()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -310,7 +317,9 @@ def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
 
 
 def test_errors_by_severity_are_those_of_the_results(report):
-    plan = next(p for p in error_figure.plan_errors(report).drawings if p.words[0] == "severity")
+    plan = next(
+        p for p in split_planned(error_figure.plan_errors(report))[0] if p.words[0] == "severity"
+    )
     figure = plan.make()
     part = next(part for part in report.parts if part.suite == "imagenet-c")
     for axes, name in at_least_one(zip(figure.axes, part.corruptions, strict=True)):
@@ -382,7 +391,7 @@ def test_error_bars_are_the_ce_of_every_model_and_their_mean(report):
 
 
 def coverage_tables(report):
-    drawings = testset_figures.plan_visual_change(report).drawings
+    drawings = split_planned(testset_figures.plan_visual_change(report))[0]
     tables = {plan.words: plan for plan in drawings if plan.words[0] == "coverage-table"}
     assert all(plan.endings == (".tex",) for plan in tables.values())
     return tables
@@ -418,7 +427,7 @@ def test_the_overlap_map_shows_every_score(tmp_path):
     found = overlap_figure.plan_overlap(
         OverlapPanel(("hue", "rain", "blur"), scores, ("hue", "blur"))
     )
-    figure = found.drawings[0].make()
+    figure = next(found).make()
     assert np.array_equal(figure.axes[0].images[0].get_array(), scores)
     assert [text.get_text() for text in figure.axes[0].texts] == [
         f"{100 * score:.0f}" for row in scores for score in row
@@ -430,7 +439,7 @@ def test_the_overlap_map_shows_every_score(tmp_path):
 def test_the_overlap_map_hatches_what_is_undetermined():
     nan = float("nan")
     scores = ((1.0, 1.25, nan), (1.25, 1.0, nan), (nan, nan, nan))
-    (plan,) = overlap_figure.plan_overlap(OverlapPanel(("hue", "rain", "blur"), scores)).drawings
+    (plan,) = overlap_figure.plan_overlap(OverlapPanel(("hue", "rain", "blur"), scores))
     assert "Hatched: undetermined" in plan.caption
     axes = plan.make().axes[0]
     hatched = {patch.get_xy() for patch in axes.patches if patch.get_hatch()}
@@ -482,7 +491,7 @@ def test_a_prediction_fails_by_the_label_or_by_the_clean_image_where_there_is_no
 def one_of_each(report):
     """The first plan of every kind."""
     kept = {}
-    for plan in plan_figures(report).drawings:
+    for plan in plan_figures(report)[0]:
         kept.setdefault(plan.words[0], plan)
     return kept
 
@@ -622,28 +631,25 @@ def some(report):
     """A few figures and a table: writing all would take long."""
     kept = one_of_each(report)
     names = ("curves", "delta_v", "ranks", "examples", "corruption-errors")
-    return Drawings(tuple(kept[name] for name in names))
+    return [kept[name] for name in names]
 
 
 @pytest.fixture
-def writing(some, monkeypatch):
+def writing(some):
     """Write some of a report's figures."""
-    monkeypatch.setattr("eyechart.reports.figures.figure_files.plan_figures", lambda *_: some)
-    return partial(write_figures, None)
+    return partial(write_drawings, some)
 
 
 @pytest.fixture(scope="module")
 def written(some, tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures") / "new" / "figures"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eyechart.reports.figures.figure_files.plan_figures", lambda *_: some)
-        return write_figures(None, folder)
+    return write_drawings(some, folder)
 
 
 def test_every_figure_is_there_as_svg_and_pdf(written, some):
-    stems = file_stems(some.drawings)
+    stems = file_stems(some)
     names = {path.name for path in written}
-    for plan, stem in zip(some.drawings, stems, strict=True):
+    for plan, stem in zip(some, stems, strict=True):
         assert {f"{stem}{ending}" for ending in plan.endings} <= names
     assert {path.parent for path in written} == {written[0].parent}
     assert sorted(written[0].parent.iterdir()) == sorted(written)
@@ -717,13 +723,11 @@ def test_the_same_report_gives_the_same_bytes_at_any_time(written, writing, tmp_
         assert one.read_bytes() == two.read_bytes(), one.name
 
 
-def test_files_of_ours_are_replaced(some, tmp_path, monkeypatch):
-    drawings = Drawings(some.drawings[-1:])
-    monkeypatch.setattr("eyechart.reports.figures.figure_files.plan_figures", lambda *_: drawings)
-    (path,) = write_figures(None, tmp_path)
+def test_files_of_ours_are_replaced(some, tmp_path):
+    (path,) = write_drawings(some[-1:], tmp_path)
     whole = path.read_text("utf-8")
     path.write_text(whole.splitlines()[0], "utf-8")
-    write_figures(None, tmp_path)
+    write_drawings(some[-1:], tmp_path)
     assert path.read_text("utf-8") == whole
 
 
@@ -754,7 +758,7 @@ def test_a_file_where_the_folder_should_be_is_one_sentence(writing, tmp_path):
 
 def test_names_cannot_leave_the_folder(report):
     for name in ("../../x", "/etc/passwd", "a\\..\\b", "..", "", "\0", "con", STRANGE, "é" * 300):
-        drawings = plan_figures(renamed(report, name)).drawings
+        drawings = plan_figures(renamed(report, name))[0]
         stems = file_stems(drawings)
         assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", stem) for stem in stems)
         assert all(".." not in stem.strip(".") or "/" not in stem for stem in stems)
@@ -771,11 +775,11 @@ def test_names_of_files_are_safe_and_different(words):
 
 
 def test_what_cannot_be_drawn_is_said(vcr, report):
-    notes = plan_figures(vcr).notes
+    notes = plan_figures(vcr)[1]
     assert all(note.endswith(".") for note in notes)
     for word in ("ranks", "human consistency", "mCE", "severity", "brightness"):
         assert any(word in note for note in notes), word
-    assert not any("ranks" in note for note in plan_figures(report).notes)
+    assert not any("ranks" in note for note in plan_figures(report)[1])
 
 
 def test_settings_of_the_user_change_nothing_and_stay(vcr):
@@ -783,7 +787,7 @@ def test_settings_of_the_user_change_nothing_and_stay(vcr):
 
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "lines.linewidth": 9}):
         with paper_style():
-            figure = human_curve_figure.plan_humans(vcr).drawings[0].make()
+            figure = next(human_curve_figure.plan_humans(vcr)).make()
         assert max(text.get_fontsize() for text in texts(figure)) < 10
         assert matplotlib.rcParams["font.size"] == 30
 
@@ -802,9 +806,9 @@ def test_main_scores_are_drawn_worst_first_with_humans(report):
         for model, line in zip(part.models, points, strict=True):
             rows = [titles[round(float(place))] for place in line.get_ydata()]
             shown = dict(zip(rows, line.get_xdata(), strict=True))
-            scores = {own.corruption: own.number.value for own in main.of(model)}
+            scores = {name: number.value for name, number in main.of(model).items()}
             by_title = dict(zip(titles, main.corruptions, strict=True))
             assert shown == {row: scores[by_title[row]] for row in titles}
         marks = [line for line in axes.lines if line.get_marker() == "|"]
-        assert [mark.get_xdata()[0] for mark in marks] == [own.value for own in main.humans]
+        assert [mark.get_xdata()[0] for mark in marks] == list(main.humans.values())
     assert main_score(report.parts[0]).humans

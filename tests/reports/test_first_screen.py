@@ -47,81 +47,79 @@ def test_an_answer_goes_from_clean_images_to_the_worst_corruption(any_page):
     for place, part in at_least_one(enumerate(report.parts)):
         for model, text in answers_on(report, place):
             home = shelf.space(place, model.name, main_score(part).space)
-            expected = shelf.estimate(f"{home}/clean_accuracy")
-            places = [own for own in text.places if "break_point" not in own]
-            assert places[: len(expected)] == expected
-            means = places[len(expected) :]
-            assert re.fullmatch(rf"{home}/(means|corruption_error)/\w+/value", means[0])
-            worst = [own for own in places if re.search(r"/(corruptions|ce)/(?!.*/hmri/)", own)]
-            assert len(text.all("b")) == bool(worst)
+            clean = shelf.values(*shelf.estimate(f"{home}/clean_accuracy"))
+            values = text.values
+            after = values[begin_of(values, clean) + len(clean) :]
+            means = [own["value"] for own in shelf.get(f"{home}/means").values()]
+            errors = shelf.get(f"{home}/corruption_error") or {}
+            means += [errors[name]["value"] for name in ("mce", "relative_mce") if errors.get(name)]
+            assert after[0] in means
             # the corruption under which the model breaks first is not named twice
             if len(shelf.get(f"{home}/corruptions")) > 1:
                 n_named = 0 if shelf.get(f"{home}/verdict") else 1
                 assert len(text.all("b") or text.all("strong")) == n_named
 
 
+def begin_of(values, wanted):
+    """The place at which some values begin in others."""
+    places = range(len(values) - len(wanted) + 1)
+    return next(place for place in places if values[place : place + len(wanted)] == wanted)
+
+
 @pytest.mark.parametrize("kind", ["humans", "levels", "own suite", "two runs"])
 def test_the_worst_corruption_is_that_with_the_worst_score(made, kind):
     report, _ = made(kind)
-    files = files_of(report)
+    shelf, part = Shelf(report), report.parts[0]
+    main = main_score(part)
+    record = UNDER[{"r_a": "Rₐ", "r_p": "Rₚ", "error": "Error"}[main.score.name]]
     for model, text in at_least_one(answers_on(report)):
         (name,) = [own.text for own in text.all("b") or text.all("strong")]
-        home, _, rest = next(own for own in text.places if "/corruptions/" in own).partition(
-            "/corruptions/"
-        )
-        if text.all("b"):
-            place = next(
-                own for own in text.places if "/corruptions/" in own and "break_point" not in own
-            )
-            record = place.partition("/corruptions/")[2].split("/", 1)[1].removesuffix("/value")
-            assert record in (UNDER["Rₐ"], UNDER["Rₚ"], UNDER["Error"])
-        else:
-            # named because the model breaks first under it, and not named again
-            record = f"{rest.split('/')[1]}/robustness"
+        home = shelf.space(0, model.name, main.space)
         values = {
             called(key): at([own], f"0/{record}/value")
-            for key, own in at(files, f"{home}/corruptions").items()
+            for key, own in shelf.get(f"{home}/corruptions").items()
         }
         worst = (max if record == "error" else min)(values.values())
         assert values[name.lower()] == worst, model.name
-        assert not text.all("b") or at(files, place) == worst
+        assert not text.all("b") or worst in text.values
 
 
 @pytest.mark.parametrize("kind", ["humans", "two runs", "own suite"])
 def test_an_answer_begins_with_the_corruption_under_which_the_model_breaks_first(made, kind):
     report, _ = made(kind)
-    files = files_of(report)
+    shelf, space = Shelf(report), main_score(report.parts[0]).space
     for model, text in at_least_one(answers_on(report)):
-        first = text.places[0]
-        home, _, rest = first.partition("/corruptions/")
-        letter, record, end = rest.split("/")[-3:]
-        assert record == "break_point", model.name
-        points = {key: own[letter][record] for key, own in at(files, f"{home}/corruptions").items()}
+        corruptions = shelf.get(f"{shelf.space(0, model.name, space)}/corruptions")
+        points = {key: own["accuracy"]["break_point"] for key, own in corruptions.items()}
         reached = [own["value"] for own in points.values() if own["value"] is not None]
-        shown = at(files, first)
+        first = text.values[0]
         if reached:
-            assert end == "value" and shown == min(reached)
+            assert first == min(reached)
             (named,) = [own.text.lower() for own in text.all("strong")]
-            assert named in [called(key) for key, own in points.items() if own["value"] == shown]
+            under = [key for key, own in points.items() if own["value"] == first]
+            assert named in map(called, under)
+            humans = any(corruptions[key]["accuracy"]["humans"] for key in under)
+            assert ("; humans at" in text.text) == humans
         else:
-            assert end == "limit" and shown == min(own["limit"] for own in points.values())
-            assert "does not break under any of" in text.text
-        humans = at(files, first.removesuffix(f"/{record}/{end}")).get("humans")
-        assert ("; humans at" in text.text) == bool(reached and humans)
+            # the number of corruptions stands before the limit
+            assert text.values[:2] == [
+                len(points), min(own["limit"] for own in points.values())
+            ]  # fmt: skip
+            assert "does not break under any of" in text.text and "; humans at" not in text.text
 
 
 def test_a_summary_names_the_corruption_with_the_lowest_hmri(made):
     report, _ = made("humans")
-    files = files_of(report)
-    for _, text in at_least_one(answers_on(report)):
-        (place,) = [own for own in text.places if own.endswith("humans/hmri/value")]
-        home = place.partition("/corruptions/")[0]
-        values = [
-            own["accuracy"]["humans"]["hmri"]["value"]
-            for own in at(files, f"{home}/corruptions").values()
+    shelf = Shelf(report)
+    for model, text in at_least_one(answers_on(report)):
+        corruptions = shelf.get(f"{shelf.space(0, model.name, 'entry16')}/corruptions")
+        values = {
+            called(name): own["accuracy"]["humans"]["hmri"]["value"]
+            for name, own in corruptions.items()
             if own["accuracy"]["humans"]
-        ]
-        assert at(files, place) == min(values) and len(values) > 1
+        }
+        named = re.search(r"lowest under (.+?), ", text.text)[1].lower()
+        assert len(values) > 1 and values[named] == min(values.values()) == text.values[-1]
 
 
 def test_a_summary_says_who_is_ahead_as_the_verdict_does(made):
@@ -136,11 +134,11 @@ def test_a_summary_says_who_is_ahead_as_the_verdict_does(made):
         report, _ = made(kind)
         part = report.parts[0]
         for model, text in answers_on(report):
-            verdict, summary = (own(report, part, model) for own in (verdict_on, summarize))
+            verdict, summary = verdict_on(part, model), summarize(report, part, model)
             assert (summary.tone, summary.badge) == (verdict.tone, verdict.badge)
             assert [tone for tone, said in words.items() if said in text.text] == [summary.tone]
-            hmri = [own for own in text.places if "/means/hmri_a/" in own]
-            assert [own.rsplit("/", 1)[1] for own in hmri] == ["value", "0", "1"]
+            hmri = model.results.spaces["entry16"].means["hmri_a"]
+            assert begin_of(text.values, [hmri.value, *hmri.interval95]) > 0
             seen.add(summary.tone)
     assert len(seen) > 1
 
@@ -171,8 +169,7 @@ def test_insufficient_data_are_counted_beside_what_is_needed(made):
         "Insufficient data: 5 images in 3 categories; at least 77 images in 9 categories are"
         " needed." in text.text
     )
-    assert {own.rsplit("/", 1)[1] for own in text.places} >= {"n_images", "classes"}
-    page = Page(str(verdict_on(few, few.parts[0], few.parts[0].models[0]).text))
+    page = Page(str(verdict_on(few.parts[0], few.parts[0].models[0]).text))
     assert "5 images in 3 categories; at least 77 images in 9 categories are needed" in page.text
 
 

@@ -35,7 +35,7 @@ def page_of(private, *hide):
     return everything(render_report(load_report([private], hide=hide)))
 
 
-SECRETS = {"paths": SECRET, "names": NAMES, "images": "data:image"}
+SECRETS = {"paths": SECRET, "names": NAMES}
 """What can be found only if a kind is not hidden."""
 
 
@@ -49,13 +49,13 @@ def test_what_is_hidden_is_nowhere_on_the_page(private, kind):
 
 
 def test_all_of_it_can_be_hidden(private):
-    hidden = page_of(private, "paths,names,images")
+    hidden = page_of(private, "paths,names")
     assert not [secret for secret in SECRETS.values() if secret in hidden]
     # no other part of any path either
     for word in ("scans of the ward", "asked people.parquet/", "suites/", "nets/", str(private)):
         assert word not in hidden
     # the model still has a name, and the page its numbers
-    page = Page(render_report(load_report([private], hide=("paths", "names", "images"))))
+    page = Page(render_report(load_report([private], hide=("paths", "names"))))
     assert "classifier" in page.text and len(page.numbers) > 40 and page.is_balanced
 
 
@@ -73,20 +73,18 @@ def test_the_card_hides_what_the_page_hides(private):
 
 
 def test_the_page_says_what_is_hidden(private):
-    page = Page(render_report(load_report([private], hide=("paths", "images"))))
+    page = Page(render_report(load_report([private], hide=("paths",))))
     assert "The command is hidden in this report" in page.text
-    assert "The example images are hidden in this report" in page.text
     assert "from a hidden source" in page.text
 
 
-def test_images_of_other_studies_are_hidden_too(private):
+def test_paths_of_other_studies_are_hidden_too(private):
     image = HeldOutImage("data:image/png;base64,AAAA", "cat", "dog", False)
     table = Table("structure-0", "Accuracy", (), ())
     view = View("Held out", f"Trained in /home/{SECRET}/nets.", table, (), (Grid("1", (image,)),))
-    report = load_report([private], hide=("images", "paths"))
+    report = load_report([private], hide=("paths",))
     hidden = everything(render_report(report, structure=[view]))
-    assert "data:image" not in hidden and SECRET not in hidden
-    assert "AAAA" in everything(render_report(load_report([private]), structure=[view]))
+    assert SECRET not in hidden and "AAAA" in hidden
 
 
 @pytest.mark.parametrize("first", [0.5, None, 3, True])
@@ -111,15 +109,15 @@ def test_models_that_share_a_file_name_stay_different():
 
 
 def test_kinds_are_repeated_or_listed():
-    assert hidden_kinds(("names", "paths,images")) == ("paths", "names", "images")
-    assert hidden_kinds("images, names") == ("names", "images") and hidden_kinds(()) == ()
+    assert hidden_kinds(("names", "names,paths")) == ("paths", "names")
+    assert hidden_kinds("names, paths") == ("paths", "names") and hidden_kinds(()) == ()
     with pytest.raises(UsageError, match=r"Unknown value of --hide 'path'\. Did you mean 'paths'"):
         hidden_kinds("path")
 
 
 def test_the_command_hides(run, private, tmp_path):
     out = tmp_path / "shared.html"
-    done = run("report", private, "--hide", "paths,names", "--hide", "images", "-o", out)
+    done = run("report", private, "--hide", "paths", "--hide", "names", "-o", out)
     assert done.status == 0
     hidden = everything(out.read_text("utf-8"))
     assert not [secret for secret in SECRETS.values() if secret in hidden]
@@ -136,7 +134,7 @@ def test_a_category_is_given_by_the_model_s_own_name(run, private, tmp_path):
     ("arguments", "says"),
     [
         (("--hide", "folders"), "Unknown value of --hide 'folders'"),
-        (("--hide", "images", "--serve"), "--hide applies to written reports only"),
+        (("--hide", "names", "--serve"), "--hide applies to written reports only"),
     ],
 )
 def test_what_cannot_be_hidden_is_rejected(run, private, arguments, says):
@@ -144,6 +142,6 @@ def test_what_cannot_be_hidden_is_rejected(run, private, arguments, says):
 
 
 def test_python_hides_as_the_command_does(private, tmp_path):
-    path = report_results(load(private), tmp_path / "mine.html", hide=["paths", "images"])
+    path = report_results(load(private), tmp_path / "mine.html", hide=["paths"])
     hidden = everything(path.read_text("utf-8"))
-    assert SECRET not in hidden and "data:image" not in hidden and NAMES in hidden
+    assert SECRET not in hidden and NAMES in hidden

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from changing import replace
+from chart_values import shown_values, wanted_values
 from eyechart.core.errors import UsageError
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.html_table import chance, count, delta, hundredths, percent, style_of
@@ -35,72 +36,24 @@ from eyechart.results.runs import Board
 from eyechart.results.standings import stand
 from eyechart.scores.registry import SCORES
 from nonempty import at_least_one
-from report_pages import OWN_SUITE, Page, at, files_of, with_results
+from report_pages import OWN_SUITE, Page, with_results
 from report_runs import HOSTILE, MODELS
+from report_shelf import Shelf
 
 # Numbers
 
 
-def test_every_number_is_that_of_results_json(any_page):
-    report, page = any_page
-    files = files_of(report)
-    places = [own for own, _ in page.numbers if "data-at" in own]
-    assert len(places) > 40
-    for own in places:
-        assert float(own["value"]) == at(files, own["data-at"]), own
-
-
-def test_every_number_says_where_it_comes_from(any_page):
-    _, page = any_page
-    for own, _ in at_least_one(page.numbers):
-        assert ("data-at" in own) != (own.get("data-from") in ("comparison", "count")), own
-
-
-def places_in(trace):
-    """Where the numbers of a trace stand: in one list, or each by itself."""
-    meta = trace.get("meta", {})
-    return [meta["at"]] if meta.get("at") else meta.get("each", [])
-
-
 def test_every_trace_holds_the_values_of_results_json(any_page):
     report, page = any_page
-    files = files_of(report)
+    shelf = Shelf(report)
     compared = 0
-    for spec in page.specs.values():
-        for trace in spec["data"]:
-            meta, places = trace.get("meta", {}), places_in(trace)
-            if not places:
-                continue
-            # some share the numbers of another trace of the chart
-            holder = spec["data"][meta["same"]] if "same" in meta else trace
-            shown = holder[meta.get("of", "y")]
-            found = [at(files, place) for place in places]
-            found = found[0] if meta.get("at") else found
-            assert len(shown) == len(found)
-            for one, two in zip(shown, found, strict=True):
-                assert (one is None) == (two is None)
-                assert one is None or one == pytest.approx(two, abs=1e-6)
-            compared += 1
+    for chart in charts_of(report):
+        for trace in page.specs[chart.id]["data"]:
+            values = wanted_values(shelf, chart, trace)
+            if values is not None:
+                assert shown_values(chart, trace) == pytest.approx(values, abs=1e-6)
+                compared += 1
     assert compared >= 2
-
-
-def test_every_trace_is_of_the_model_and_the_corruption_that_it_names(any_page):
-    report, page = any_page
-    files = files_of(report)
-    charts = {chart.id: chart for chart in charts_of(report)}
-    for name, spec in at_least_one(page.specs.items()):
-        for trace in spec["data"]:
-            for place in places_in(trace):
-                model = re.match(r"\d+/models/\d+", place)
-                who = at(files, f"{model[0]}/name") if model else "humans"
-                # people's curve stands beside the one that it is compared with
-                who = "humans" if re.search("/humans/(line|areas)/", place) else who
-                # how many answers there are is the same of all models, and what is covered too
-                is_shared = place.endswith("/bin_counts") or "/coverage/" in place
-                assert trace["meta"]["model"] == ("" if is_shared else who)
-                under = re.search(r"/corruptions/([^/]+)", place)
-                if under and charts[name].corruption:
-                    assert under[1].replace("~1", "/") == charts[name].corruption
 
 
 def test_numbers_round_as_they_are_read():
@@ -190,11 +143,11 @@ def test_examples_are_shown_along_visual_change(made):
         with Image.open(BytesIO(b64decode(own["src"].partition(",")[2]))) as image:
             assert max(image.size) <= 224
     examples = report.runs[0].results.examples
-    shown = [own for own in page.all("data-at") if own.endswith("/confidence")]
-    ours = [place for place, own in enumerate(examples) if own.corruption != "clean"]
-    for place in ours:
+    lines = [line.values for line in page.root.all("p", kind="prediction")]
+    for example in examples:
         for name in MODELS:
-            assert shown.count(f"0/examples/{place}/predictions/{name}/confidence") == 1
+            is_shown = [example.predictions[name].confidence] in lines
+            assert is_shown or example.corruption == "clean"
     assert "first failure" in page.text and "✗" in page.text and "✓" in page.text
 
 
@@ -224,13 +177,12 @@ def test_corruption_errors_are_grouped_as_papers_print_them(made):
     groups = [own for tag, own in page.tags if tag == "th" and own.get("scope") == "colgroup"]
     assert {own["colspan"] for own in groups} >= {"1"}
     assert " Noise " in page.text
-    places = page.all("data-at")
     for score_name in ("ce", "relative_ce"):
-        table = getattr(space.corruption_error, score_name)
-        assert table
-        for name in table:
-            place = f"corruption_error/{score_name}/{name}/value"
-            assert sum(own.endswith(place) for own in places) == len(MODELS)
+        scores = getattr(space.corruption_error, score_name)
+        table = page.table(f"{score_name.replace('_', '-')}-0-native")
+        assert scores and len(table.rows) == len(MODELS)
+        for row in table.rows:
+            assert len([cell for cell in row.cells[3:] if cell.values]) == len(scores)
 
 
 def test_the_groups_of_corruptions_stand_together(tmp_path):

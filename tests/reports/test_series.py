@@ -51,7 +51,7 @@ def test_rates_are_those_of_bins_with_the_minimum_count(made):
 
 def test_classes_of_similar_corruptions_come_before_what_is_in_none(made):
     report, _ = made("humans")
-    panels = human_panels(human_experiments(report), "a")
+    panels = human_panels(*human_experiments(report).values(), "a")
     assert [panel.short_title for panel in panels] == [
         "similar: noise", "similar: blur", "untested"
     ]  # fmt: skip

@@ -69,14 +69,14 @@ def test_strips_hold_the_examples_of_their_corruption_in_order(any_page):
             is_clean = example["corruption"] == "clean"
             home = f"{run}/examples/{place}"
             where = frame.all("p", kind="where")[0].all("strong")[0]
-            assert where.places == ([] if is_clean else shelf.there(f"{home}/delta_v"))
+            assert where.values == ([] if is_clean else shelf.values(f"{home}/delta_v"))
             changes += [] if is_clean or example["delta_v"] is None else [example["delta_v"]]
             strength = frame.all("span", kind="strength")[0]
             own = [
                 f"{home}/severity",
                 *(f"{home}/parameters/{key}" for key in example["parameters"]),
             ]
-            assert strength.places == ([] if is_clean else shelf.there(*own))
+            assert strength.values == ([] if is_clean else shelf.values(*own))
             truth = frame.all("p", kind="truth")[0]
             assert [own.text for own in truth.all("q")] == [example["truth"]] * bool(
                 example["truth"]
@@ -90,7 +90,7 @@ def test_strips_hold_the_examples_of_their_corruption_in_order(any_page):
             for model, line in said.items():
                 prediction = shelf.get(predictions[model])
                 assert line.all("q")[0].text == " ".join(prediction["prediction"].split())
-                assert line.places == [f"{predictions[model]}/confidence"]
+                assert line.values == [prediction["confidence"]]
                 is_right = prediction["correct"]
                 other = None if is_right is not None else prediction["consistent"]
                 assert line.all("b")[0].text.startswith(MARKS.get((is_right, other), "?"))

@@ -7,12 +7,17 @@ from math import nan
 import pytest
 
 from changing import replace
-from eyechart.reports.html.html_table import Numbers
-from eyechart.reports.html.verdict import about_humans, below_crowd, human_scores, verdict_on
+from eyechart.reports.html.verdict import (
+    about_humans,
+    below_crowd,
+    human_comparisons,
+    verdict_on,
+)
 from eyechart.scores.curve_significance import Lead
 from nonempty import at_least_one
 from report_pages import Node, Page, at, files_of, with_results
 from report_runs import BLIND
+from report_shelf import Shelf
 
 NOISE, BLUR = "vcr/gaussian_noise", "vcr/gaussian_blur"
 TONES = {
@@ -32,40 +37,51 @@ class Words:
     details: Node
 
     @property
-    def places(self):
-        return self.text.places + self.details.places
+    def lead(self):
+        """The ends of the range in which the model first falls behind, as far as they are given."""
+        found = re.search(r"at Δv ([\d.]+) to ([\d.]+)\.", self.details.text)
+        return [float(end) for end in found.groups()] if found else []
 
-    def values(self, end):
-        """The numbers from places that end so."""
-        return [
-            float(own.own["value"])
-            for own in self.text.numbers + self.details.numbers
-            if own.own.get("data-at", "").endswith(end)
-        ]
+    @property
+    def open(self):
+        """The bounds of HMRI that unobserved ranges leave, as far as they are given."""
+        found = re.search(r"anywhere from ([\d.]+) to ([\d.]+)\.", self.details.text)
+        return [float(end) for end in found.groups()] if found else []
+
+
+def estimate_in(record):
+    return [record["value"], *record["interval95"]]
 
 
 def counts_in(node):
-    return [int(own.own["value"]) for own in node.numbers if own.own.get("data-from") == "count"]
+    """The numbers of corruptions in the sentence on leads."""
+    found = re.search(
+        r"lead significantly under (\w+) of the (\d+) corruptions, and the model leads under (\w+)",
+        node.text,
+    )
+    return [int(own) for own in found.groups() if own != "none"] if found else []
 
 
 def words_on(report, place=0):
     part = report.parts[place]
     found = []
     for shown in part.models:
-        own = verdict_on(report, part, shown)
+        own = verdict_on(part, shown)
         text, details = (Page(str(each)).root for each in (own.text, own.details))
         found.append(Words(shown.name, own.tone, own.badge, text, details))
     return found
 
 
 def compared_with_humans(report, name):
-    """What results.json says of a model next to people, by corruption."""
+    """What results.json says of a model next to people: by corruption, and means."""
     for file in files_of(report):
         for model in file["models"]:
             if model["name"] == name:
-                found = model["spaces"]["entry16"]["corruptions"]
+                space = model["spaces"]["entry16"]
+                found = space["corruptions"]
                 all_humans = {key: own["accuracy"]["humans"] for key, own in found.items()}
-                return {key: own for key, own in all_humans.items() if own is not None}
+                near = {key: own for key, own in all_humans.items() if own is not None}
+                return near, space["means"]
     raise AssertionError(name)
 
 
@@ -79,7 +95,7 @@ def test_a_verdict_compared_with_humans_says_how_near_a_model_comes_and_who_is_a
 ):
     report, page = made(kind)
     for words in at_least_one(words_on(report)):
-        near = compared_with_humans(report, words.name)
+        near, means = compared_with_humans(report, words.name)
         assert near
         humans, model = (
             [name for name, own in near.items() if is_ahead(own, who)]
@@ -88,33 +104,32 @@ def test_a_verdict_compared_with_humans_says_how_near_a_model_comes_and_who_is_a
         assert words.tone == TONES[bool(humans), bool(model)]
         (shown,) = page.root.all("li", data_verdict=words.name)
         assert words.tone in shown.own["class"].split() and words.badge in shown.text
-        hmri = [own for own in words.text.places if "/means/hmri_a/" in own]
-        assert words.text.places[:3] == hmri[:3]
-        assert [own.rsplit("/", 1)[1] for own in hmri] == ["value", "0", "1", "value"]
-        assert all("/spaces/entry16/" in own for own in words.places)
-        # the model's own lead is given in percent only where it is more than chance
-        percents = [own for own in words.text.places if "/means/mrsi_a/interval95/" in own]
-        assert len(percents) == (2 if model else 0)
         direct = sum(own["kind"] == "direct" for own in near.values())
         both = [direct, len(near) - direct]
-        assert counts_in(words.text) == [len(near), *(both if all(both) else [])]
-        expected = [len(humans)] * bool(humans) + [len(near)] + [len(model)] * bool(model)
-        assert counts_in(words.details) == (expected if humans or model else [])
+        hmri, mrsi = estimate_in(means["hmri_a"]), estimate_in(means["mrsi_a"])
+        # the model's own lead is given in percent only where it is more than chance
+        leads_of_model = [*mrsi, mrsi[0]] if model else [mrsi[0]] if humans else []
+        assert words.text.values == [
+            *hmri, len(near), *(both if all(both) else []), hmri[0], *leads_of_model,
+            *farthest(words, near, humans),
+        ]  # fmt: skip
         starts = [
             (lead["start"], lead["end"], name)
             for name in humans
             for lead in near[name]["tested"]
             if lead["who"] == "humans"
         ]
-        first = min(starts, default=None)
-        assert [*words.values("/start"), *words.values("/end")] == list(first[:2] if first else ())
+        counts = [len(humans)] * bool(humans) + [len(near)] + [len(model)] * bool(model)
+        first = min(starts, default=())
+        expected = [*counts, *first[:2]] if humans or model else []
+        assert words.details.values[: len(expected)] == expected
+        assert bool(words.lead) == bool(first)
         if first:
-            (place,) = [own for own in words.places if own.endswith("/start")]
-            assert f"/{first[2].replace('/', '~1')}/" in place
-        check_farthest(words, near, humans)
+            under = re.search(r"behind humans under (.+?), at Δv", words.details.text)[1]
+            assert under.lower() == first[2].partition("/")[2].replace("_", " ")
 
 
-def check_farthest(words, near, humans):
+def farthest(words, near, humans):
     """Where people are farthest ahead, of all places at which they clearly are."""
     gaps = [
         (theirs - mine, change, mine, theirs, name)
@@ -130,18 +145,13 @@ def check_farthest(words, near, humans):
             for lead in near[name]["tested"]
         )
     ]
-    places = [own for own in words.text.places if "line/" in own]
+    said = re.search(r"farthest behind under (.+?) at a visual", words.text.text)
+    assert bool(said) == bool(gaps)
     if not gaps:
-        assert not places
-        return
+        return []
     _, change, mine, theirs, name = max(gaps, key=lambda own: own[0])
-    assert all(f"/{name.replace('/', '~1')}/" in own for own in places)
-    found = [
-        float(own.own["value"])
-        for own in words.text.all("data")
-        if "line/" in own.own.get("data-at", "")
-    ]
-    assert found == [change, mine, theirs]
+    assert said[1].lower() == name.partition("/")[2].replace("_", " ")
+    return [change, mine, theirs]
 
 
 def test_the_pages_have_models_ahead_of_humans_and_models_behind_them(made):
@@ -218,9 +228,7 @@ def test_a_model_falls_behind_first_where_the_visual_change_is_least(
     for words in at_least_one(
         words_on(with_humans(report, gaussian_noise=noise, gaussian_blur=blur))
     ):
-        assert words.values("/start") == [start]
-        (place,) = [own for own in words.places if own.endswith("/start")]
-        assert f"/corruptions/vcr~1{first.lower().replace(' ', '_')}/" in place
+        assert words.lead[0] == start
         # its name is the last that is said before the number
         before = words.details.text.partition(f"{start:.2f} to")[0]
         last = max(("Gaussian noise", "Gaussian blur"), key=before.rfind)
@@ -246,7 +254,7 @@ def test_a_verdict_claims_no_more_than_the_test(made, p_humans, p_model, who, to
     change = {"tested": tested, "p_humans": p_humans, "p_model": p_model}
     for words in at_least_one(words_on(with_humans(report, all=change))):
         assert words.tone == tone and counts_in(words.details) == counts
-        assert words.values("/start") == ([0.4] if tone in ("behind", "mixed") else [])
+        assert words.lead == ([0.4, 0.6] if tone in ("behind", "mixed") else [])
 
 
 def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
@@ -254,14 +262,12 @@ def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
     bounds = {"gaussian_noise": {"hmri_bounds": (0.2, 0.7)}}
     wide = with_humans(report, **bounds, gaussian_blur={"hmri_bounds": (0.3, 0.9)})
     for words in at_least_one(words_on(wide)):
-        places = [own for own in words.details.places if "/hmri_bounds/" in own]
-        assert len(places) == 2 and all("vcr~1gaussian_blur" in own for own in places)
         said = words.details.text.partition("Not every visual change")[2]
         assert "Gaussian blur" in said and "Gaussian noise" not in said
-        assert (words.values("/hmri_bounds/0"), words.values("/hmri_bounds/1")) == ([0.3], [0.9])
+        assert words.open == [0.3, 0.9]
     narrow = with_humans(report, all={"hmri_bounds": (0.85, 0.9)})
     for words in at_least_one(words_on(narrow)):
-        assert not words.values("/hmri_bounds/0") and not words.values("/hmri_bounds/1")
+        assert not words.open
 
 
 def test_too_few_images_make_no_claim(made):
@@ -271,8 +277,8 @@ def test_too_few_images_make_no_claim(made):
     few = replace(space, verdict="insufficient data", n_images=5)
     model = replace(results.models[0], spaces={"entry16": few})
     (words,) = words_on(with_results(report, replace(results, models=(model,))))
-    assert words.tone == "unclear" and words.values("/entry16/n_images") == [5]
-    assert not words.details.text and not words.values("/start")
+    assert words.tone == "unclear" and words.text.values[0] == 5
+    assert not words.details.text
     assert "insufficient" in words.badge
     assert not re.search("ahead|behind", f"{words.text.text} {words.badge}")
 
@@ -311,10 +317,11 @@ def test_a_correction_for_chance_is_said(made):
 )
 def test_without_humans_a_verdict_goes_by_what_there_is(made, kind, score):
     report, page = made(kind)
+    shelf = Shelf(report)
     for words in words_on(report):
-        scores = [own for own in words.text.places if "/means/" in own]
-        assert scores and all(f"/spaces/native/{score}/" in own for own in scores)
-        assert scores[0].endswith("/value")
+        scores = estimate_in(shelf.get(f"{shelf.space(0, words.name, 'native')}/{score}"))
+        values = words.text.values
+        assert any(values[place : place + 3] == scores for place in range(len(values)))
         is_few = at(files_of(report), "0/models/0/spaces/native/verdict")
         badge = "insufficient data" if is_few else "not compared with humans"
         assert (words.tone, words.badge) == ("unclear", badge)
@@ -327,17 +334,16 @@ def test_without_humans_a_verdict_names_the_corruption_with_most_errors(made, ki
     files = files_of(report)
     named = 0
     for words in words_on(report):
-        places = [own for own in words.text.places if "/corruptions/" in own]
+        said = re.search(r"it errs most under (.+?) \(", words.text.text)
         home = next(
             own["spaces"]["native"] for own in files[0]["models"] if own["name"] == words.name
         )
         errors = {name: own["error"]["value"] for name, own in home["corruptions"].items()}
         worst = max(errors, key=errors.get)
-        assert len(places) == (errors[worst] >= 0.01)
-        for place in places:
-            assert place.endswith(f"/corruptions/{worst}/error/value")
-            assert at(files, place) == errors[worst]
-            assert worst.replace("_", " ").lower() in words.text.text.lower()
+        assert bool(said) == (errors[worst] >= 0.01)
+        if said:
+            assert words.text.values[-1] == errors[worst]
+            assert worst.replace("_", " ").lower() == said[1].lower()
             named += 1
     assert named
 
@@ -347,33 +353,33 @@ def test_without_humans_mce_goes_first(made):
     (standings,) = [part.standings for part in report.parts]
     baseline = standings.board.baseline
     assert baseline in standings.board.models
+    shelf = Shelf(report)
     for words in words_on(report):
-        places = [own for own in words.text.places if "/corruption_error/mce/" in own]
+        home = shelf.space(0, words.name, standings.space)
+        mce = estimate_in(shelf.get(f"{home}/corruption_error/mce"))
         # errors in percent of one's own say nothing
-        assert bool(places) == (words.name != baseline)
-        assert not places or baseline in words.text.text
-        assert "mCE" in words.text.text and not [own for own in words.places if "/means/" in own]
+        is_given = words.text.values[:3] == mce
+        assert is_given == (words.name != baseline)
+        assert not is_given or baseline in words.text.text
+        assert "mCE" in words.text.text and "Rₐ" not in words.text.text
     report, _ = made("levels")
     # of two corruptions of fifteen there is none
     assert report.parts[0].standings.board.baseline == BLIND
-    assert not [own for words in words_on(report) for own in words.places if "/mce/" in own]
+    assert not [words for words in words_on(report) if "mCE" in words.text.text]
 
 
 def test_a_verdict_sets_the_packaged_humans_beside_the_published_crowd(made):
     """0.837 is what the paper's Table 3 implies for median blur; nothing is said of noise."""
     report, _ = made("humans")
     (part,) = report.parts
-    numbers = Numbers(0, report.runs[0].results)
-    near = list(human_scores(numbers, part, part.models[0], "entry16", "a"))
-    packaged = [
-        replace(own, corruption=name, humans=replace(own.humans, reference="geirhos"))
+    near = list(human_comparisons(part, part.models[0], "entry16", "a").values())
+    packaged = {
+        name: replace(own, reference="geirhos")
         for own, name in zip(near, ("vcr/median_blur", "vcr/shot_noise"), strict=True)
-    ]
+    }
     words = Page(str(below_crowd(packaged))).root
     assert "Median blur" in words.text or "median blur" in words.text
     assert "against 0.837" in words.text and "noise" not in words.text
-    (area,) = words.numbers
-    assert area.own["data-at"].endswith("/accuracy/humans/areas/human")
-    assert float(area.own["value"]) == near[0].humans.areas.human
-    others = [replace(own, humans=replace(own.humans, reference="mine")) for own in packaged]
+    assert words.values == [near[0].areas.human]
+    others = {name: replace(own, reference="mine") for name, own in packaged.items()}
     assert below_crowd(others) == ""

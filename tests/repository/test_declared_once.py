@@ -62,6 +62,7 @@ REGISTRIES = {
             "reports/series/model_errors.py": "the two means of corruption errors",
             "reports/terminal/leaderboard.py": "columns of published corruption errors",
             "reports/terminal/result_tables.py": "two columns that a baseline brings",
+            "reports/terminal/study_tables.py": "the decimals of errors, and a statistic of rulers",
             "results/model_results.py": "fields of the record of corruption errors",
             "results/published_results.py": "columns of published tables",
         },

@@ -213,9 +213,9 @@ def test_files_that_cannot_be_written_are_one_sentence(run, study, tmp_path):
 
 def test_the_figure_has_both_accuracies_of_each_model_at_its_place(superclasses):
     (results,) = superclass_studies([superclasses])
-    planned = plan_superclasses([results])
+    note, *_ = plan_superclasses([results])
     # "bare" has no place on the axis
-    assert "1 of 2 models, such as bare" in planned.notes[0]
+    assert "1 of 2 models, such as bare" in note
     both = [results.models[0], replace(results.models[0], name="other")]
     figure = draw_superclasses(superclass_scatter(both))
     (axes,) = figure.axes

@@ -102,9 +102,9 @@ class Node:
         return self.all("data")
 
     @property
-    def places(self) -> list[str]:
-        """Where its numbers stand in results.json."""
-        return [node.own["data-at"] for node in self.numbers if "data-at" in node.own]
+    def values(self) -> list[float]:
+        """Its numbers, with all their digits."""
+        return [float(node.own["value"]) for node in self.numbers]
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,10 @@ class Shelf:
         except (KeyError, TypeError, IndexError):
             return None
 
+    def values(self, *places):
+        """What stands at the places at which there is something."""
+        return [self.get(place) for place in self.there(*places)]
+
     def there(self, *places):
         """The places at which there is something."""
         return [place for place in places if self.get(place) is not None]

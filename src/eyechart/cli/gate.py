@@ -10,7 +10,7 @@ from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.storage.files import write_text
-from eyechart.gates.gate_settings import GateSettings
+from eyechart.gates.gate import GateSettings
 
 WIDTH = 80
 """Width of the table if the output is not a terminal."""
@@ -75,16 +75,17 @@ def gate(
             raise UsageError(f"{path} is given twice: give each file a different name.")
     from rich.console import Console
 
-    from eyechart.gates.gate import decide_gate
-    from eyechart.reports.gate_files import gate_json, gate_junit
-    from eyechart.reports.html.evidence_page import evidence_html
-    from eyechart.reports.terminal.gate_tables import (
+    from eyechart.gates.decision import decide_gate
+    from eyechart.reports.gate_texts import (
         LEGEND,
         gate_advice,
+        gate_json,
+        gate_junit,
         gate_markdown,
         gate_table,
         outcome_sentence,
     )
+    from eyechart.reports.html.evidence_page import evidence_html
 
     results = decide_gate(settings)
     console = Console()

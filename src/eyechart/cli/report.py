@@ -211,7 +211,7 @@ class ReportSettings:
 
 @examples(
     "eyechart report runs/vcr runs/imagenet-c --out report.html --figures figures",
-    "eyechart report eyechart-results --hide paths,names,images",
+    "eyechart report eyechart-results --hide paths,names",
 )
 @derived_options
 def report(settings: ReportSettings) -> None:
@@ -247,12 +247,12 @@ def report_runs(settings: ReportSettings) -> None:
     _check_target(settings.target)
     figures: Sequence[Path] = ()
     if settings.figures is not None:
-        from eyechart.reports.figures.figure_files import plan_figures, write_figures
+        from eyechart.reports.figures.figure_files import plan_figures, write_drawings
 
+        drawings, notes = plan_figures(loaded, overlap)
         with ProgressBars() as bars:
-            begin = partial(bars.begin, "figures")
-            figures = write_figures(loaded, settings.figures, overlap, begin)
-        for note in plan_figures(loaded, overlap).notes:
+            figures = write_drawings(drawings, settings.figures, partial(bars.begin, "figures"))
+        for note in notes:
             print(f"Note: {note}")
     page = _write(loaded, settings, overlap, studies)
     print(f"Written:\n  {page}")

@@ -187,6 +187,7 @@ def report(
 def _draw_superclasses(studies: list[Path], out: Path) -> list[Path]:
     """Write the figures of superclass studies, and print what could not be drawn."""
     from eyechart.reports.figures.figure_files import write_drawings
+    from eyechart.reports.figures.paper_style import split_planned
     from eyechart.reports.figures.study_figures import plan_superclasses
     from eyechart.reports.series.superclass_scatter import superclass_studies
 
@@ -194,10 +195,10 @@ def _draw_superclasses(studies: list[Path], out: Path) -> list[Path]:
     if not results:
         print("Note: no figures were drawn, because no study is about superclasses.")
         return []
-    planned = plan_superclasses(results)
-    for note in planned.notes:
+    drawings, notes = split_planned(plan_superclasses(results))
+    for note in notes:
         print(f"Note: {note}")
-    return write_drawings(planned.drawings, out)
+    return write_drawings(drawings, out)
 
 
 app = CommandLine(help="Test models on held-out styles, subclasses and superclasses.")

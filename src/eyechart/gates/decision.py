@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
 from math import ceil
 
 import numpy as np
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.phrases import count_of, verb
+from eyechart.core.version import __version__
 from eyechart.gates.bounds import (
     FAIL_POWER,
     PASS_POWER,
@@ -19,13 +22,76 @@ from eyechart.gates.bounds import (
     floor_targets,
     plan_size,
 )
-from eyechart.gates.gate_results import ConditionResults, Decider, Outcome, RuleResults
-from eyechart.gates.rule_samples import RuleSamples
-from eyechart.gates.rules import Rule
-from eyechart.results.recorded_run import RecordedRun
+from eyechart.gates.gate import GateSettings
+from eyechart.gates.gate_results import (
+    ConditionResults,
+    Decider,
+    GateResults,
+    Outcome,
+    RuleResults,
+    RunFacts,
+)
+from eyechart.gates.rule_samples import RuleSamples, select_samples
+from eyechart.gates.rules import Rule, load_rules
+from eyechart.results.recorded_run import RecordedRun, read_recorded_run
+from eyechart.results.run_config import check_same_ruler
+from eyechart.results.schema import RESULTS_FILE
 from eyechart.scores.scoring import too_few_images
 from eyechart.stats.estimate import ENOUGH
 from eyechart.stats.p_values import SIGNIFICANT, holm
+
+
+def decide_gate(settings: GateSettings) -> GateResults:
+    """Return the outcome of a gate."""
+    settings.check()
+    rules, intended_conditions = load_rules(settings.rules)
+    new = read_recorded_run(settings.new_folder)
+    old = None if settings.old_folder is None else read_recorded_run(settings.old_folder)
+    if old is not None:
+        check_same_ruler((new.folder, new.results.config), (old.folder, old.results.config))
+    checked: set[str] = set()
+    samples = [select_samples(rule, new, old, checked) for rule in rules]
+    results = decide_rules(rules, samples, new)
+    return GateResults(
+        eyechart=__version__,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        outcome=gate_outcome([result.outcome for result in results]),
+        inconclusive=settings.inconclusive,
+        alpha=SIGNIFICANT,
+        intended_conditions=intended_conditions,
+        rules_file=rules[0].file,
+        new=_facts(new),
+        old=None if old is None else _facts(old),
+        rules=tuple(results),
+    )
+
+
+def _facts(run: RecordedRun) -> RunFacts:
+    results = run.results
+    config, info, images = results.config, results.run, results.images
+    content = (run.folder / RESULTS_FILE).read_bytes()
+    first = next(iter(results.models[0].spaces.values()))
+    return RunFacts(
+        folder=str(run.folder),
+        results_digest=sha256(content).hexdigest(),
+        made=info.made,
+        command=info.command,
+        device=info.device,
+        git=info.git,
+        versions=info.versions,
+        suite=config.suite,
+        n=config.n,
+        seed=config.seed,
+        sampling=config.sampling,
+        ruler=config.ruler,
+        stimulus=images.stimulus,
+        source=images.source,
+        images_digest=images.digest,
+        n_images=images.used,
+        n_classes=first.classes,
+        models={model.name: model.identity or "" for model in results.models},
+        warnings=results.warnings,
+    )
 
 
 def gate_outcome(outcomes: Sequence[Outcome]) -> Outcome:
@@ -49,7 +115,7 @@ def decide_rules(
     p-values for failing are corrected for the number of rules, because one failing rule is enough.
     A rule with less data than a claim needs is inconclusive.
     """
-    means = [_mean(rule, chosen) for rule, chosen in zip(rules, samples, strict=True)]
+    means = [chosen.mean for chosen in samples]
     limits = [rule.limit for rule in rules]
     below = [mean.p_value(limit, "below") for mean, limit in zip(means, limits, strict=True)]
     results = []
@@ -76,8 +142,10 @@ def decide_rules(
                 n_images=mean.n_images,
                 n_samples=mean.n_samples,
                 n_left_out=chosen.left_out,
-                rate=_rate(chosen, chosen.new),
-                old_rate=None if chosen.old_model is None else _rate(chosen, chosen.old),
+                rate=chosen.weighted_mean(chosen.new, 0).value,
+                old_rate=None
+                if chosen.old_model is None
+                else chosen.weighted_mean(chosen.old, 0).value,
                 estimate=mean.value,
                 lower=lower,
                 upper=upper,
@@ -117,18 +185,6 @@ def _insufficient(rule: Rule, samples: RuleSamples, n_images: int, run: Recorded
     return run.model(samples.model).spaces[samples.space].verdict
 
 
-def _mean(rule: Rule, samples: RuleSamples) -> ClusteredMean:
-    if rule.margin is None:
-        return clustered_mean(samples.new, samples.image, samples.weights, lowest=0)
-    # Differences on the same samples: what is hard for both models cancels.
-    differences = samples.new - samples.old
-    return clustered_mean(differences, samples.image, samples.weights, lowest=-1)
-
-
-def _rate(samples: RuleSamples, hits: FloatArray) -> float:
-    return clustered_mean(hits, samples.image, samples.weights, lowest=0).value
-
-
 def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[ConditionResults]:
     """Yield the new model's results under each corruption of a rule."""
     for index, corruption in enumerate(samples.corruptions):
@@ -138,8 +194,6 @@ def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[
         # The evidence page states how often a model fails, with an upper bound.
         failures = 1 - samples.new[chosen]
         mean = clustered_mean(failures, samples.image[chosen], samples.weights[chosen], lowest=0)
-        place = run.models.index(samples.model)
-        steps = ("models", place, "spaces", samples.space, "corruptions", corruption, rule.metric)
         results = run.model(samples.model).spaces[samples.space].corruptions[corruption]
         scored = results.accuracy if rule.metric == "accuracy" else results.consistency
         yield ConditionResults(
@@ -150,15 +204,8 @@ def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[
             severity=_ends(samples.severity[chosen]),
             failure_rate=mean.value,
             failure_bound=mean.bounds(SIGNIFICANT)[1],
-            pointer=_pointer(*steps, "rate", "value"),
             overall_rate=None if scored is None else scored.rate.value,
         )
-
-
-def _pointer(*steps: object) -> str:
-    """Return a JSON pointer (RFC 6901) into results.json."""
-    # in this order: the "~" of "~1" must not be escaped again
-    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
 def _ends(values: FloatArray) -> tuple[float, float] | None:
@@ -185,13 +232,13 @@ def make_decider(
         n_rules: The number of rules in the gate.
         run: The run, whose settings determine how more samples are obtained.
     """
-    size, is_for_estimate = None, rule.margin is None
+    size = None
     if rule.margin is not None:
         targets = difference_targets(rule.margin, n_rules, SIGNIFICANT)
         size = plan_size(mean, targets, n_available)
-    if size is None or not _is_larger(size, mean):
+    is_for_estimate = size is None or not _is_larger(size, mean)
+    if size is None or is_for_estimate:
         # The present size suffices for equal and for much worse models; this one is in between.
-        is_for_estimate = True
         targets = floor_targets(mean.value, rule.limit, n_rules, SIGNIFICANT)
         size = plan_size(mean, targets, n_available)
     if run.results.config.plan.is_at_levels:

@@ -1,26 +1,106 @@
-"""`gate`: decide whether a model meets its release requirements.
+"""`gate`: decide whether a model meets its release requirements, and its settings.
 
-`ec.gate` takes the settings as arguments; the command line calls `decide_gate`.
+`ec.gate` and `eyechart gate` are derived from `GateSettings`; `decision` decides. Importing this
+module imports nothing slow, because the command line is built from the settings.
 """
 
-from datetime import UTC, datetime
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from eyechart.core.options import takes_fields_of
-from eyechart.core.version import __version__
-from eyechart.gates.decision import decide_rules, gate_outcome
-from eyechart.gates.gate_results import GateResults, RunFacts
-from eyechart.gates.gate_settings import GateSettings
-from eyechart.gates.rule_samples import RunPair, select_samples
-from eyechart.gates.rules import load_rules
-from eyechart.results.recorded_run import RecordedRun, read_recorded_run
-from eyechart.results.run_config import check_same_ruler
-from eyechart.results.schema import RESULTS_FILE
-from eyechart.stats.p_values import SIGNIFICANT
+from eyechart.core.arguments import FilePath, as_path, as_text
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Option, takes_fields_of
+from eyechart.core.registry import one_of
+
+if TYPE_CHECKING:
+    from eyechart.gates.gate_results import GateResults
+    from eyechart.results.schema import Results
+
+INCONCLUSIVE = ("fail", "pass")
+"""What an inconclusive outcome can count as; the first one is the default."""
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """The runs that a gate reads, its rules, and what an inconclusive outcome counts as."""
+
+    new: Annotated[
+        "FilePath | Results",
+        Option(
+            help="Run folder of the new model (--out of eyechart evaluate).",
+            group="Data",
+            python="Also accepts Results that are stored in a folder.",
+            metavar="NEW",
+            path="folder",
+            is_argument=True,
+        ),
+    ]
+    _: KW_ONLY
+    against: Annotated[
+        "FilePath | Results | None",
+        Option(
+            help="Run folder of the old model, on the same samples; for rules with"
+            " no_worse_than_old.",
+            group="Data",
+            python="Also accepts Results that are stored in a folder.",
+            metavar="OLD",
+            path="folder",
+        ),
+    ] = None
+    rules: Annotated[
+        "FilePath | Sequence[Mapping[str, Any]]",
+        Option(
+            help="YAML file with the rules; see the documentation of the gate.",
+            group="Data",
+            python="Also accepts a list of dictionaries, one per rule.",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ]
+    inconclusive: Annotated[
+        str,
+        Option(
+            help=f"What an inconclusive outcome counts as: {one_of(INCONCLUSIVE)}.",
+            group="Output",
+        ),
+    ] = INCONCLUSIVE[0]
+
+    def check(self) -> None:
+        """Raise a UsageError if a setting is invalid."""
+        _ = self.new_folder, self.old_folder
+        if as_text(self.inconclusive, "inconclusive") not in INCONCLUSIVE:
+            raise UsageError(
+                f"inconclusive must be {one_of(INCONCLUSIVE)}, got '{self.inconclusive}'."
+            )
+
+    @property
+    def new_folder(self) -> Path:
+        """Run folder of the new model."""
+        return _folder(self.new, "new")
+
+    @property
+    def old_folder(self) -> Path | None:
+        """Run folder of the old model; None if there is none."""
+        return None if self.against is None else _folder(self.against, "against")
+
+
+def _folder(run: object, name: str) -> Path:
+    """Return a run folder, given as a path or as results that are stored there."""
+    # not by isinstance, because the record is slow to import
+    if type(run).__name__ == "Results" and hasattr(run, "folder"):
+        if run.folder is None:
+            raise UsageError(
+                f"{name} must be stored in a folder: call evaluate with out=FOLDER, and save the"
+                " results there."
+            )
+        return Path(run.folder)
+    return Path(as_path(run, name, "the path of a run folder"))
 
 
 @takes_fields_of(GateSettings)
-def gate(settings: GateSettings) -> GateResults:
+def gate(settings: GateSettings) -> "GateResults":
     """Decide from finished runs whether a model passes its release rules.
 
     Every argument is also an option of `eyechart gate`. A rule passes if its lower confidence bound
@@ -59,57 +139,6 @@ def gate(settings: GateSettings) -> GateResults:
         >>> results
         <GateResults of 1 rule: pass>
     """
+    from eyechart.gates.decision import decide_gate
+
     return decide_gate(settings)
-
-
-def decide_gate(settings: GateSettings) -> GateResults:
-    """Return the outcome of a gate."""
-    settings.check()
-    rules = load_rules(settings.rules)
-    new = read_recorded_run(settings.new_folder)
-    old = None if settings.old_folder is None else read_recorded_run(settings.old_folder)
-    if old is not None:
-        check_same_ruler((new.folder, new.results.config), (old.folder, old.results.config))
-    pair = RunPair(new, old)
-    samples = [select_samples(rule, pair) for rule in rules.rules]
-    results = decide_rules(rules.rules, samples, new)
-    return GateResults(
-        eyechart=__version__,
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
-        outcome=gate_outcome([result.outcome for result in results]),
-        inconclusive=settings.inconclusive,
-        alpha=SIGNIFICANT,
-        intended_conditions=rules.intended,
-        rules_file=rules.file,
-        new=_facts(new),
-        old=None if old is None else _facts(old),
-        rules=tuple(results),
-    )
-
-
-def _facts(run: RecordedRun) -> RunFacts:
-    results = run.results
-    config, info, images = results.config, results.run, results.images
-    content = (run.folder / RESULTS_FILE).read_bytes()
-    first = next(iter(results.models[0].spaces.values()))
-    return RunFacts(
-        folder=str(run.folder),
-        results_digest=sha256(content).hexdigest(),
-        made=info.made,
-        command=info.command,
-        device=info.device,
-        git=info.git,
-        versions=info.versions,
-        suite=config.suite,
-        n=config.n,
-        seed=config.seed,
-        sampling=config.sampling,
-        ruler=config.ruler,
-        stimulus=images.stimulus,
-        source=images.source,
-        images_digest=images.digest,
-        n_images=images.used,
-        n_classes=first.classes,
-        models={model.name: model.identity or "" for model in results.models},
-        warnings=results.warnings,
-    )

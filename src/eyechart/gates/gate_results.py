@@ -32,10 +32,9 @@ class ConditionResults(Record):
     """Fraction of samples that are not hits."""
     failure_bound: float
     """Upper one-sided 95 % confidence bound of the failure rate."""
-    pointer: str
-    """JSON pointer (RFC 6901) to the rate over all samples of this corruption in results.json."""
     overall_rate: NullableFloat
-    """The rate at `pointer`, over all strengths and classes; null if the run has no such rate."""
+    """Accuracy or consistency over all samples of this corruption, of any strength and class; null
+    if the run has no such rate."""
 
 
 class Decider(Record):
@@ -191,7 +190,7 @@ class GateResults(Record):
             UsageError: The suffix is not one of these, or the file cannot be written.
         """
         # Imported here, because reports are a layer above the gate (see docs/decisions.md).
-        from eyechart.reports.gate_files import save_gate
+        from eyechart.reports.html.evidence_page import save_gate
 
         return save_gate(self, Path(path))
 

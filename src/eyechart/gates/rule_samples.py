@@ -1,6 +1,6 @@
 """The samples that a rule applies to, with the hits of the new and the old model on them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.gates.bounds import ClusteredMean, clustered_mean
 from eyechart.gates.rules import Rule
 from eyechart.images.labels.imagenet import NONE
 from eyechart.images.labels.spaces import ENTRY16
@@ -48,33 +49,35 @@ class RuleSamples:
     """Number of images in the run from which more samples could be drawn."""
     notes: tuple[str, ...]
 
+    @property
+    def mean(self) -> ClusteredMean:
+        """The mean that is compared with the rule's limit: the hit rate, or new minus old."""
+        if self.old_model is None:
+            return self.weighted_mean(self.new, 0)
+        # Differences on the same samples: what is hard for both models cancels.
+        return self.weighted_mean(self.new - self.old, -1)
 
-@dataclass(frozen=True, eq=False)
-class RunPair:
-    """The new run and the old run; `old` is None if there is no old run.
-
-    `same` contains the corruptions whose samples are known to be the same in both runs.
-    """
-
-    new: RecordedRun
-    old: RecordedRun | None
-    same: set[str] = field(default_factory=set, repr=False)
-
-    def check_same_samples(self, corruption: str) -> None:
-        """Raise a UsageError unless both runs have the same samples of a corruption."""
-        if self.old is not None and corruption not in self.same:
-            _check_same_samples(corruption, self.new, self.old)
-            self.same.add(corruption)
+    def weighted_mean(self, values: FloatArray, lowest: float) -> ClusteredMean:
+        """Return the mean of one value per sample, which is at least `lowest`."""
+        return clustered_mean(values, self.image, self.weights, lowest=lowest)
 
 
-def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
+def select_samples(
+    rule: Rule, new: RecordedRun, old: RecordedRun | None, checked: set[str]
+) -> RuleSamples:
     """Return the samples that a rule applies to.
+
+    Args:
+        rule: The rule.
+        new: The run of the new model.
+        old: The run of the old model; None if there is none.
+        checked: The corruptions whose samples are known to be the same in both runs. Corruptions
+            that are compared with each other for this rule are added.
 
     Raises:
         UsageError: The rule does not fit the runs or matches no sample, or the runs to be compared
             have different samples.
     """
-    new, old = pair.new, pair.old
     if rule.margin is not None and old is None:
         raise rule.problem("no_worse_than_old", "it needs an old run: give --against OLD.")
     compared = old if rule.margin is not None else None
@@ -84,13 +87,30 @@ def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
     if compared is not None and old_model is not None:
         _check_space(rule, space, new, compared, old_model)
     corruptions, notes = _corruptions(rule, new)
-    parts = [_of_corruption(rule, name, space, pair, (model, old_model)) for name in corruptions]
-    n_matching = sum(len(part) for part in parts)
-    number = np.concatenate([np.full(len(part), at) for at, part in enumerate(parts)])
-    rows = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("image", "weights", "delta_v", "severity", "new", "old")
-    }
+    parts = []
+    for name in corruptions:
+        predictions = new.predictions(name, model, space)
+        kept = _matches(rule, predictions, new, model, space)
+        old_hits = np.full(len(predictions), np.nan)
+        if compared is not None and old_model is not None:
+            if name not in checked:
+                _check_same_samples(name, new, compared)
+                checked.add(name)
+            old_hits = _hits(rule, compared.predictions(name, old_model, space))
+        weights = predictions.weights
+        parts.append(
+            {
+                "image": predictions.image[kept],
+                "weights": np.ones(int(kept.sum())) if weights is None else weights[kept],
+                "delta_v": predictions.delta_v[kept],
+                "severity": predictions.severity[kept],
+                "new": _hits(rule, predictions)[kept],
+                "old": old_hits[kept],
+            }
+        )
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    number = np.repeat(np.arange(len(parts)), [len(part["new"]) for part in parts])
+    n_matching = len(number)
     has_hits = ~np.isnan(rows["new"])
     if compared is not None:
         # A difference needs both models, so that a sample without one of them is left out.
@@ -98,7 +118,6 @@ def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
     if not has_hits.any():
         severities = [new.predictions(name, model, space).severity for name in corruptions]
         raise rule.problem("", _why_none(rule, n_matching, np.concatenate(severities)))
-    old_hits = rows["old"][has_hits] if compared is not None else np.empty(0)
     return RuleSamples(
         space=space,
         model=model,
@@ -110,10 +129,10 @@ def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
         delta_v=rows["delta_v"][has_hits],
         severity=rows["severity"][has_hits],
         new=rows["new"][has_hits],
-        old=old_hits,
+        old=rows["old"][has_hits] if compared is not None else np.empty(0),
         left_out=int(n_matching - has_hits.sum()),
         # All corruptions of a run use the same images, so that the first stands for all.
-        n_available=_n_available(rule, corruptions[0], pair.new, model, space),
+        n_available=_n_available(rule, corruptions[0], new, model, space),
         notes=notes,
     )
 
@@ -212,47 +231,6 @@ def _full_name(rule: Rule, name: str, run: RecordedRun) -> str:
             return known
     raise rule.problem(
         "corruptions", str(unknown_name("corruption of the run", name, run.corruptions))
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The samples that a rule applies to, for one corruption."""
-
-    image: IntArray
-    weights: FloatArray
-    delta_v: FloatArray
-    severity: FloatArray
-    new: FloatArray
-    old: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.image)
-
-
-def _of_corruption(
-    rule: Rule,
-    corruption: str,
-    space: str,
-    pair: RunPair,
-    models: tuple[str, str | None],
-) -> _Part:
-    run, (model, old_model) = pair.new, models
-    predictions = run.predictions(corruption, model, space)
-    kept = _matches(rule, predictions, run, model, space)
-    hits = _hits(rule, predictions)
-    old_hits = np.full(len(predictions), np.nan)
-    if pair.old is not None and old_model is not None:
-        pair.check_same_samples(corruption)
-        old_hits = _hits(rule, pair.old.predictions(corruption, old_model, space))
-    weights = predictions.weights
-    return _Part(
-        image=predictions.image[kept],
-        weights=np.ones(int(kept.sum())) if weights is None else weights[kept],
-        delta_v=predictions.delta_v[kept],
-        severity=predictions.severity[kept],
-        new=hits[kept],
-        old=old_hits[kept],
     )
 
 

@@ -4,7 +4,6 @@ Error messages name the line and the key. The module `rule_samples` applies rule
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,34 +82,21 @@ class Rule(Record):
         return UsageError(f"{where}: {key}: {text}" if key else f"{where}: {text}")
 
 
-@dataclass(frozen=True)
-class Rules:
-    """The rules of a gate.
+def load_rules(rules: object) -> tuple[tuple[Rule, ...], str]:
+    """Return the rules from a YAML file or from a list of dictionaries, and what they are for.
 
-    Attributes:
-        rules: The rules, in order.
-        intended: The conditions that the model is intended for, in the user's words; "" if not
-            stated.
-        file: The file that contains the rules; "" if they were given in Python.
-    """
-
-    rules: tuple[Rule, ...]
-    intended: str = ""
-    file: str = ""
-
-
-def load_rules(rules: object) -> Rules:
-    """Return the rules from a YAML file or from a list of dictionaries.
+    The second value states the conditions that the model is intended for, in the user's words; ""
+    if they are not stated.
 
     Raises:
         UsageError: The file cannot be read, or a rule is invalid; the message names the line and
             the key.
 
     Example:
-        >>> rules = load_rules([
+        >>> (rule,), intended = load_rules([
         ...     {"name": "fog", "corruptions": ["fog"], "delta_v": [0, 0.5], "at_least": 0.6}
         ... ])
-        >>> rules.rules[0].at_least
+        >>> rule.at_least
         0.6
     """
     if isinstance(rules, Mapping) or (
@@ -137,7 +123,7 @@ class _Reader:
     def __init__(self, file: str, lines: Mapping[ValuePath, int]) -> None:
         self.file, self.lines = file, lines
 
-    def rules(self, values: object) -> Rules:
+    def rules(self, values: object) -> tuple[tuple[Rule, ...], str]:
         intended = ""
         path: ValuePath = ()
         if isinstance(values, Mapping):
@@ -157,7 +143,7 @@ class _Reader:
                 raise rule.problem(
                     "name", f"rules must have different names, got {brief(rule.name)} twice."
                 )
-        return Rules(rules, " ".join(intended.split()), self.file)
+        return rules, " ".join(intended.split())
 
     def _rule(self, path: ValuePath, value: object) -> Rule:
         if not isinstance(value, Mapping):

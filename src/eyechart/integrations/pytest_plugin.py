@@ -113,8 +113,8 @@ def _failure(message: str) -> BaseException:
 def _gate_text(outcome: "GateResults") -> str:
     from rich.console import Console
 
-    from eyechart.reports.terminal.gate_tables import LEGEND, gate_advice, gate_table
-    from eyechart.reports.terminal.gate_tables import outcome_sentence as sentence
+    from eyechart.reports.gate_texts import LEGEND, gate_advice, gate_table
+    from eyechart.reports.gate_texts import outcome_sentence as sentence
 
     # plain text, because messages also end up in logs and XML reports
     console = Console(width=WIDTH, file=StringIO(), color_system=None)

@@ -1,4 +1,4 @@
-"""Hide information in a report before it is shared: paths, image file names, example images.
+"""Hide information in a report before it is shared: paths and file names of images.
 
 The information is removed from the runs before anything is drawn or written, so that it cannot
 appear in a page, a card or a figure. Slow imports are inside functions, because the command line
@@ -18,12 +18,11 @@ from eyechart.core.registry import one_of, unknown_name
 if TYPE_CHECKING:
     from eyechart.results.runs import Run
 
-PATHS, NAMES, IMAGES = "paths", "names", "images"
+PATHS, NAMES = "paths", "names"
 
 HIDEABLE: Mapping[str, str] = {
     PATHS: "folders of images, models and files, and the command",
     NAMES: "file names of images",
-    IMAGES: "example images",
 }
 """What can be hidden: the names that --hide accepts, with descriptions."""
 
@@ -54,6 +53,8 @@ ABSOLUTE = re.compile(
 )
 """A path inside a sentence; the group matches its last component."""
 
+SEPARATOR = re.compile(r"[/\\]")
+
 PLAIN = (float, int, NoneType)
 """Types of values that contain no text."""
 
@@ -68,8 +69,8 @@ def hidden_kinds(hide: str | Sequence[str]) -> tuple[str, ...]:
         UsageError: If a name is unknown.
 
     Example:
-        >>> hidden_kinds(["paths,images", "paths"])
-        ('paths', 'images')
+        >>> hidden_kinds(["names,paths", "paths"])
+        ('paths', 'names')
     """
     texts = [hide] if isinstance(hide, str) else hide
     kinds = [kind.strip() for text in texts for kind in text.split(",")]
@@ -84,22 +85,17 @@ def hide_in_runs(
 ) -> tuple[dict[str, str], list["Run"]]:
     """Return the models' categories and the runs, both without the hidden information."""
     changed = list(runs)
-    if IMAGES in kinds:
-        changed = [_with(run, examples=()) for run in changed]
     # Before paths: without their folders two images could have the same name, and so one number.
     if NAMES in kinds:
-        numbered = _numbered(changed)
-        rewrite = _rewriter(numbered, _in_sentences(numbered))
-        changed = [_rewritten_run(run, rewrite) for run in changed]
+        names = dict.fromkeys(name for run in changed for name in _image_names(run))
+        # The same in all runs, which may have the same images.
+        numbered = {name: f"image {number}" for number, name in enumerate(names, 1)}
+        changed = [_rewritten_run(run, _replacing(numbered)) for run in changed]
     if PATHS in kinds:
         models = names_without_folders(name for run in changed for name in run.models)
         categories = {models.get(name, name): kind for name, kind in categories.items()}
         changed = [_without_paths(run, models) for run in changed]
     return dict(categories), changed
-
-
-def _with(run: "Run", /, **update: object) -> "Run":
-    return replace(run, results=run.results.model_copy(update=update))
 
 
 def hide_paths(value: Value) -> Value:
@@ -123,20 +119,16 @@ def _image_names(run: "Run") -> Iterable[str]:
     yield from (example.image for example in run.results.examples)
 
 
-def _numbered(runs: Sequence["Run"]) -> dict[str, str]:
-    """Return a numbered name for each image, the same in all runs."""
-    names = dict.fromkeys(name for run in runs for name in _image_names(run))
-    return {name: f"image {number}" for number, name in enumerate(names, 1)}
-
-
-def _in_sentences(names: Mapping[str, str]) -> Rewrite:
-    """Return a function that replaces names of images in a sentence."""
+def _replacing(names: Mapping[str, str]) -> Rewrite:
+    """Return a function that replaces names in a text, with and without their folders."""
     endings = {PurePath(name).suffix for name in names}
     # Longer names first, because a name may be the suffix of another.
     last = {PurePath(name).name: text for name, text in names.items()}
     ordered = sorted({**last, **names}.items(), key=lambda pair: -len(pair[0]))
 
     def rewrite(text: str) -> str:
+        if text in names:
+            return names[text]
         # Searching for thousands of names is slow, and few strings end like any of them.
         if any(ending in text for ending in endings):
             for name, replacement in ordered:
@@ -179,65 +171,47 @@ def _without_folder(name: str) -> str:
     is_local = LOCAL.match(path) or "\\" in path or path.count("/") > 1
     if not is_file and not is_local and not ("/" in path and Path(path).exists()):
         return name
-    return defenses + kind + re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    return defenses + kind + _last(path)
 
 
 def _without_paths(run: "Run", models: Mapping[str, str]) -> "Run":
-    info = run.results.run
-    secrets = dict(models)
+    info, secrets = run.results.run, dict(models)
+    folders = (info.images, str(Path(info.images).absolute()), run.folder, run.folder.absolute())
     # Notes may contain a folder as it was given or in full.
-    for place in (info.images, str(Path(info.images).absolute()), *_folders(run)):
-        if re.search(r"[/\\]", place):
-            secrets[place] = "…"
-    secrets |= {text: _last(text) for text in _settings(run) if re.search(r"[/\\]", text)}
-    in_folders = {name: _last(name) for name in _image_names(run) if re.search(r"[/\\]", name)}
-    rewrite = _rewriter(secrets, _in_text(secrets, _in_sentences(in_folders)))
-    run = _rewritten_run(run, rewrite)
-    return _with(
-        run,
-        images=run.results.images.model_copy(update={"source": SOURCE}),
-        run=info.model_copy(update={"command": "", "images": ""}),
-    )
-
-
-def _folders(run: "Run") -> list[str]:
-    return [str(run.folder), str(run.folder.absolute())]
-
-
-def _settings(run: "Run") -> Iterable[str]:
-    """Yield the settings that may be paths: suites, human references, baselines."""
+    secrets |= {str(folder): "…" for folder in folders if SEPARATOR.search(str(folder))}
     for name, value in run.config.written().items():
+        # Suites, human references and baselines may be files.
         if name not in (*CORRUPTIONS, "models", "fit"):
-            yield from ([value] if isinstance(value, str) else ())
-            yield from (
-                (text for text in value if isinstance(text, str))
-                if isinstance(value, list | tuple)
-                else ()
-            )
+            texts = value if isinstance(value, list | tuple) else [value]
+            secrets |= {
+                text: _last(text)
+                for text in texts
+                if isinstance(text, str) and SEPARATOR.search(text)
+            }
+    known = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
+    without_folders = _replacing({name: _last(name) for name in _image_names(run)})
+
+    def rewrite(text: str) -> str:
+        if text in secrets:
+            return secrets[text]
+        # First known paths, which may contain spaces, then all others.
+        for secret, replacement in known:
+            text = text.replace(secret, replacement)
+        return ABSOLUTE.sub(r"\1", without_folders(text))
+
+    run = _rewritten_run(run, rewrite)
+    hidden = {
+        "images": run.results.images.model_copy(update={"source": SOURCE}),
+        "run": info.model_copy(update={"command": "", "images": ""}),
+    }
+    return replace(run, results=run.results.model_copy(update=hidden))
 
 
 def _last(text: str) -> str:
-    return re.split(r"[/\\]", text.rstrip("/\\"))[-1]
-
-
-def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
-    """Return a function that replaces paths in a sentence: first known paths, then all others."""
-    ordered = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
-
-    def rewrite(text: str) -> str:
-        for secret, replacement in ordered:
-            text = text.replace(secret, replacement)
-        return ABSOLUTE.sub(r"\1", more(text))
-
-    return rewrite
+    return SEPARATOR.split(text.rstrip("/\\"))[-1]
 
 
 # Rewriting
-
-
-def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
-    """Return a function that looks a string up in `exact`, or else calls `in_sentences` on it."""
-    return lambda text: exact[text] if text in exact else in_sentences(text)
 
 
 def _rewritten_run(run: "Run", rewrite: Rewrite) -> "Run":

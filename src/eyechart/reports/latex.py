@@ -9,10 +9,15 @@ from eyechart.core.phrases import plural
 from eyechart.core.registry import unknown_name
 from eyechart.overlap.benchmarks import Balance, DirectTest
 from eyechart.pipeline.scoring.caveats import MEANING
-from eyechart.reports.number_text import MISSING, estimate_text, estimate_texts, rank_text
-from eyechart.reports.terminal.leaderboard import board_columns, board_title, bracketed
+from eyechart.reports.number_text import (
+    MISSING,
+    bracketed_text,
+    estimate_text,
+    estimate_texts,
+    rank_text,
+)
+from eyechart.reports.terminal.leaderboard import board_columns, board_title
 from eyechart.reports.titles import corruption_title, short_names, short_space
-from eyechart.results.model_results import SpaceResults
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.results.schema import Results
 from eyechart.results.standings import Standings
@@ -31,12 +36,22 @@ LAST = 0x17F
 """Last code point that LaTeX typesets without additional packages."""
 
 
-def lines_of_table(
-    caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
+def table_file(
+    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], n_text: int = 1
 ) -> str:
-    """Return a table whose header and rows are already LaTeX, ready to be included."""
+    """Return a table whose header and rows are already LaTeX, ready to be included.
+
+    `n_text` is the number of left-aligned columns; the columns after them are right-aligned.
+    """
+    columns = "l" * n_text + "r" * (len(rows[0]) - n_text)
     needs = r"% This table needs \usepackage{booktabs}."
     return "\n".join([f"{MADE_BY} {plain(caption)}", needs, *tabular(columns, heads, rows), ""])
+
+
+def captioned(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of one text column and numbers, below its caption as a comment."""
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    return "\n".join([f"% {plain(caption)}", *tabular(columns, heads, rows)])
 
 
 def tabular(columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -83,7 +98,10 @@ def score_latex(results: Results, name: str, space: str | None) -> str:
     Raises:
         UsageError: If the score or the label space is unknown, or no model has the score.
     """
-    score = _corruption_score(name)
+    known = [score.name for score in DECLARED if not score.of_test]
+    if as_text(name, "score") not in known:
+        raise unknown_name("score of a corruption", name, known)
+    score = SCORES[name]
     space = next(iter(results.models[0].spaces)) if space is None else space
     spaces = [model.space(space) for model in results.models]
     corruptions = [name for name in spaces[0] if any(score.name in s[name].scores for s in spaces)]
@@ -92,10 +110,11 @@ def score_latex(results: Results, name: str, space: str | None) -> str:
             f"These results have no {score.name} in the label space {space}: it needs"
             f" {', '.join(score.needs)}."
         )
-    rows = [
-        [tex(corruption_title(corruption)), *_cells(score, spaces, corruption)]
-        for corruption in corruptions
-    ]
+    rows = []
+    for corruption in corruptions:
+        estimates = (space[corruption].scores.get(score.name) for space in spaces)
+        cells = (_cell(estimate, score) for estimate in estimates)
+        rows.append([tex(corruption_title(corruption)), *cells])
     # The mean of CE has a name of its own, mCE.
     mean = score.mean or score.name
     means = [found.scores.get(mean) for found in spaces]
@@ -109,18 +128,7 @@ def score_latex(results: Results, name: str, space: str | None) -> str:
         " parentheses."
     )
     head = table_line(["Corruption", *map(tex, models)])
-    return lines_of_table(caption, "l" + "r" * len(models), [head], rows)
-
-
-def _corruption_score(name: str) -> Score:
-    known = [score.name for score in DECLARED if not score.of_test]
-    if as_text(name, "score") not in known:
-        raise unknown_name("score of a corruption", name, known)
-    return SCORES[name]
-
-
-def _cells(score: Score, spaces: Sequence[SpaceResults], corruption: str) -> list[str]:
-    return [_cell(space[corruption].scores.get(score.name), score) for space in spaces]
+    return table_file(caption, [head], rows)
 
 
 def _cell(estimate: Estimate | None, score: Score) -> str:
@@ -155,15 +163,17 @@ def _board(standings: Standings) -> str:
     rows = []
     for model, short in zip(standings.order, short_names(standings.order), strict=True):
         mark = r"$^\dagger$" if standings.board.marked(model) else ""
-        scores = [bracketed(standings.scores[score.name][model], score) for score in columns]
+        scores = [bracketed_text(standings.scores[score.name][model], score) for score in columns]
         if standings.ranks is not None:
             scores.insert(0, rank_text(standings.ranks.intervals[model]))
         rows.append([tex(short) + mark, *map(_number, scores)])
-    heads = [*([] if standings.ranks is None else [r"Rank (95\,\%)"]), *map(_score_title, columns)]
+    heads = [
+        *([] if standings.ranks is None else [r"Rank (95\,\%)"]),
+        *(tex(score.title) for score in columns),
+    ]
     caption = f"{board_title(standings)}; 95 % confidence intervals in parentheses. "
-    columns_of = "l" + "r" * len(heads)
     head = table_line(["Model", *heads])
-    return _captioned_table(caption + standings.verdict.capitalize(), columns_of, [head], rows)
+    return captioned(caption + standings.verdict.capitalize(), [head], rows)
 
 
 def _both_benchmarks(benchmarks: Sequence[Rankings]) -> str:
@@ -171,7 +181,7 @@ def _both_benchmarks(benchmarks: Sequence[Rankings]) -> str:
     scores = [SCORES[ranking.subject] for ranking in benchmarks]
     suites = list(benchmarks[0].scores)
     models = list(benchmarks[0].scores[suites[0]])
-    spans = [rf"\multicolumn{{{len(suites)}}}{{c}}{{{_score_title(score)}}}" for score in scores]
+    spans = [rf"\multicolumn{{{len(suites)}}}{{c}}{{{tex(score.title)}}}" for score in scores]
     heads = [
         table_line(["", *spans]),
         table_line(["Model", *[tex(suite) for suite in suites] * len(scores)]),
@@ -187,28 +197,13 @@ def _both_benchmarks(benchmarks: Sequence[Rankings]) -> str:
         ]
         for model, short in zip(models, short_names(models), strict=True)
     ]
-    caption = f"The same models on {' and '.join(suites)}."
-    return _captioned_table(caption, "l" + "r" * len(suites) * len(scores), heads, rows)
-
-
-def _score_title(score: Score) -> str:
-    # The LaTeX titles of accuracy and consistency scores can be the same.
-    return tex(score.title)
+    return captioned(f"The same models on {' and '.join(suites)}.", heads, rows)
 
 
 def _number(text: str) -> str:
     """Return a number or an interval with LaTeX dashes."""
     # The sign for a missing number and the dash of an interval are both an en dash.
     return text.replace(MISSING, "--")
-
-
-def _captioned_table(
-    caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
-) -> str:
-    return "\n".join([f"% {plain(caption)}", *tabular(columns, heads, rows)])
-
-
-Named = Sequence[tuple[str, Balance]]
 
 
 def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
@@ -222,16 +217,16 @@ def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
         ]
         title = "Relative CE" if test.relative else "CE"
         parts.append(
-            _titled_table(
+            captioned(
                 f"{title} on {suite}, as percentages of {test.baseline.name}'s errors. {test.note}",
-                ["", "Clean", *_heads(test.errors), _mean_title(test.relative)],
+                [_errors_head(test.errors, test.relative)],
                 rows,
             )
         )
     return _file(parts)
 
 
-def balance_latex(balances: Named) -> str:
+def balance_latex(balances: Sequence[tuple[str, Balance]]) -> str:
     """Return two tables for each balance: model mCEs (Table 2) and all errors (Tables 7 and 8)."""
     parts = []
     for suite, balance in balances:
@@ -241,11 +236,11 @@ def balance_latex(balances: Named) -> str:
             *(_percent(balance.means[name], 0) for name in models),
         ]
         parts.append(
-            _titled_table(
+            captioned(
                 f"{balance.title} on {suite} of models trained on one corruption each; standard"
                 f" deviation {_percent(balance.deviation, 1)},"
                 f" range {_percent(balance.range, 0)}.",
-                ["", *_heads(models)],
+                [table_line(["", *_upright_titles(models)])],
                 [means],
             )
         )
@@ -255,9 +250,9 @@ def balance_latex(balances: Named) -> str:
         ]
         title = "Relative CE" if balance.relative else "CE"
         parts.append(
-            _titled_table(
+            captioned(
                 f"{title} on {suite}; rows: trained on, columns: tested on. {balance.note}",
-                ["", "Clean", *_heads(models), _mean_title(balance.relative)],
+                [_errors_head(models, balance.relative)],
                 rows,
             )
         )
@@ -281,13 +276,12 @@ def _percent(share: float, decimals: int) -> str:
     return f"{100 * share:.{decimals}f}"
 
 
-def _heads(corruptions: Iterable[str]) -> list[str]:
+def _errors_head(corruptions: Iterable[str], is_relative: bool) -> str:
+    return table_line(["", "Clean", *_upright_titles(corruptions), _mean_title(is_relative)])
+
+
+def _upright_titles(corruptions: Iterable[str]) -> list[str]:
     return [upright(corruption_title(name)) for name in corruptions]
-
-
-def _titled_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    columns = "l" + "r" * (len(head) - 1)
-    return "\n".join([f"% {plain(caption)}", *tabular(columns, [table_line(head)], rows)])
 
 
 def _file(parts: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ UNDETERMINED = "undetermined"
 MISSING = "–"
 """Content of a cell without a number."""
 
-Ends = tuple[float | None, float | None]
+Interval = tuple[float | None, float | None]
 
 
 def known(end: float | None) -> float | None:
@@ -25,7 +25,7 @@ def known(end: float | None) -> float | None:
     return None if end is None or math.isnan(end) else end
 
 
-def interval_text(ends: Ends, text: Callable[[float], str]) -> str:
+def interval_text(ends: Interval, text: Callable[[float], str]) -> str:
     """Return both limits, each formatted by `text`, as "0.12–0.34", or "undetermined"."""
     low, high = map(known, ends)
     if low is None or high is None:
@@ -54,6 +54,11 @@ def estimate_texts(estimate: "Estimate", score: "Score", is_short: bool = True) 
         ends = "" if low is None or not estimate.is_known else f"{text(low)}–"
         return estimate_text(estimate, score), ends + (text(high) if ends and high else "")
     return estimate_text(estimate, score), interval_text(estimate.interval95, text)
+
+
+def bracketed_text(estimate: "Estimate", score: "Score", is_short: bool = True) -> str:
+    """Return a score with its 95 % interval in parentheses; `is_short` as in `estimate_texts`."""
+    return "{} ({})".format(*estimate_texts(estimate, score, is_short))
 
 
 def with_unit(value: float, score: "Score") -> str:

@@ -360,7 +360,7 @@ class Results(NamedRecords[ModelResults]):
 
         Args:
             path: An .html file.
-            hide: What to leave out of a page that will be shared: "paths", "names", "images".
+            hide: What to leave out of a page that will be shared: "paths", "names".
         """
         # Imported here, because reports are a layer above results (see docs/decisions.md).
         from eyechart.reports.html.report_page import report_results

@@ -188,7 +188,7 @@ def _balances(
 
 
 def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") -> None:
-    from eyechart.overlap.error_intervals import spread_intervals
+    from eyechart.overlap.benchmarks import spread_intervals
     from eyechart.reports.terminal.study_tables import balance_table, percent_range
 
     head, rows = balance_table(errors)

@@ -10,21 +10,28 @@ from matplotlib.patches import Patch
 
 from eyechart.core.phrases import plural
 from eyechart.images.labels.spaces import ENTRY16
-from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.panels import (
+from eyechart.reports.figures.paper_style import (
     FEW,
     MARK,
+    SMALL,
     VISUAL_CHANGE,
+    Dash,
+    Drawing,
+    Look,
+    Planned,
     draw_humans,
     draw_line,
+    drawable,
     key,
     label_outer,
+    legend,
+    looks_of,
     panels,
     real,
     say,
+    suite_words,
     unit_square,
 )
-from eyechart.reports.figures.paper_style import SMALL, Dash, Look, drawable, legend, looks_of
 from eyechart.reports.series.curves import AreaPanel, CurvePanel, area_panels_of, curve_panels
 from eyechart.reports.series.palette import AREA_TINTS, AREAS, HUMAN_COLOR
 from eyechart.reports.series.report import Part, Report
@@ -37,7 +44,6 @@ MANY = 7
 """With at least this many models, bands are omitted because they would hide each other."""
 
 
-@planned
 def plan_curves(report: Report) -> Planned:
     """Return an overview for each test and label space; with many models, one per property."""
     for part in report.parts:
@@ -141,7 +147,6 @@ DIGIT = 4.8
 HATCHES = {"humans": "/" * 5, "model": "\\" * 5}
 
 
-@planned
 def plan_areas(report: Report) -> Planned:
     """Return a figure for each model that is compared with humans."""
     for part in report.parts:

@@ -16,18 +16,22 @@ from matplotlib.patches import Patch
 from matplotlib.transforms import ScaledTranslation
 
 from eyechart.pipeline.scoring.caveats import MEANING
-from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.panels import key, label_outer, panels
 from eyechart.reports.figures.paper_style import (
     COLUMN,
     DENSE,
     INK,
     MUTED,
     PAGE,
+    Drawing,
     Look,
+    Planned,
     drawable,
+    key,
+    label_outer,
     legend,
     looks_of,
+    panels,
+    suite_words,
 )
 from eyechart.reports.latex import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.series.model_errors import (
@@ -63,7 +67,6 @@ QUERY, NO_NUMBER = "$^?$", "--"
 UNSURE = "its 95 percent interval is undetermined, because the baseline may have no errors"
 
 
-@planned
 def plan_errors(report: Report) -> Planned:
     """Return figures of mCE and of errors by severity for each test that has them."""
     for part in report.parts:
@@ -86,7 +89,6 @@ def plan_errors(report: Report) -> Planned:
             yield f"No errors by severity for {suite}: its severities are continuous."
 
 
-@planned
 def plan_error_bars(report: Report) -> Planned:
     """Return a bar chart of CE for each test that has a baseline."""
     for part in report.parts:
@@ -216,7 +218,6 @@ def _draw_bar(axes: Axes, index: float, score: Estimate, look: dict[str, Any]) -
     axes.plot([index, index], ends, color="black", linewidth=0.6)
 
 
-@planned
 def plan_error_tables(report: Report) -> Planned:
     """Return the tables of CE and relative CE for each test that has them."""
     for part in report.parts:

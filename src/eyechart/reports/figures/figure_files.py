@@ -6,6 +6,7 @@ same everywhere. The same report gives the same bytes.
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -15,11 +16,16 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.reports.figures.curve_figures import plan_areas, plan_curves
-from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, joined
 from eyechart.reports.figures.error_figure import plan_error_bars, plan_error_tables, plan_errors
 from eyechart.reports.figures.human_curve_figure import plan_humans
 from eyechart.reports.figures.overlap_figure import plan_overlap
-from eyechart.reports.figures.paper_style import drawable, paper_style
+from eyechart.reports.figures.paper_style import (
+    Drawing,
+    drawable,
+    file_stems,
+    paper_style,
+    split_planned,
+)
 from eyechart.reports.figures.score_figures import plan_human_index, plan_main_scores, plan_ranks
 from eyechart.reports.figures.testset_figures import plan_examples, plan_visual_change
 from eyechart.reports.latex import MADE_BY
@@ -42,10 +48,12 @@ MARKS = {
 """Patterns that identify a file written by eyechart."""
 
 
-def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawings:
-    """Return all drawings of a report, and a note for each missing drawing."""
-    return joined(
-        [
+def plan_figures(
+    report: Report, overlap: OverlapPanel | None = None
+) -> tuple[list[Drawing], list[str]]:
+    """Return all drawings of a report, and a sentence for each missing drawing."""
+    return split_planned(
+        chain(
             plan_main_scores(report),
             plan_curves(report),
             plan_human_index(report),
@@ -58,21 +66,8 @@ def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawing
             plan_error_tables(report),
             plan_overlap(overlap),
             plan_examples(report),
-        ]
+        )
     )
-
-
-def write_figures(
-    report: Report,
-    folder: Path,
-    overlap: OverlapPanel | None = None,
-    begin: Callable[[int], Advance] = lambda n_drawings: no_advance,
-) -> list[Path]:
-    """Write every figure of a report and return the paths; see `write_drawings`.
-
-    Figures that cannot be drawn are left out; `plan_figures` returns the reasons.
-    """
-    return write_drawings(plan_figures(report, overlap).drawings, folder, begin)
 
 
 def write_drawings(
@@ -123,7 +118,7 @@ def write_figure(make: Callable[[], Figure], path: Path, caption: str) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether a file is a figure or a table that `write_figures` wrote."""
+    """Return whether a file is a figure or a table that `write_drawings` wrote."""
     try:
         content = path.read_bytes() if path.is_file() else b""
     except OSError:

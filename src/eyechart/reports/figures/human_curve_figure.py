@@ -9,9 +9,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from eyechart.humans.reference import Reference, title
-from eyechart.reports.figures.drawings import Drawing, Planned, planned
-from eyechart.reports.figures.panels import VISUAL_CHANGE, letters, real, unit_square
-from eyechart.reports.figures.paper_style import COLUMN, DASHES, MARKERS, PAGE, drawable
+from eyechart.reports.figures.paper_style import (
+    COLUMN,
+    DASHES,
+    MARKERS,
+    PAGE,
+    VISUAL_CHANGE,
+    Drawing,
+    Planned,
+    drawable,
+    letters,
+    real,
+    unit_square,
+)
 from eyechart.reports.series.human_curves import (
     HumanLine,
     HumanPanel,
@@ -35,10 +45,9 @@ WIDTH, TALL = 4.2, 4.1
 """Width and height of the panel of an experiment, in inches."""
 
 
-@planned
 def plan_humans(report: Report) -> Planned:
     """Return figures of human accuracy and consistency, where they were measured."""
-    experiments = human_experiments(report)
+    experiments = [one for group in human_experiments(report).values() for one in group]
     if not experiments:
         yield "No human curves: no run has human responses."
         return

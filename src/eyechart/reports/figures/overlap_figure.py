@@ -18,7 +18,6 @@ from matplotlib.ticker import MaxNLocator
 from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.benchmarks import Balance
 from eyechart.overlap.selection import ThresholdRange
-from eyechart.reports.figures.drawings import Drawing, Planned, planned
 from eyechart.reports.figures.paper_style import (
     COLUMN,
     DENSE,
@@ -28,6 +27,8 @@ from eyechart.reports.figures.paper_style import (
     MUTED,
     PAGE,
     SMALL,
+    Drawing,
+    Planned,
     drawable,
 )
 from eyechart.reports.number_text import MISSING
@@ -56,7 +57,6 @@ ROW = 0.17
 """Height of a labeled row, in inches."""
 
 
-@planned
 def plan_overlap(overlap: OverlapPanel | None) -> Planned:
     """Return the heat map, or nothing if there are no scores."""
     if overlap is None or not overlap.names:

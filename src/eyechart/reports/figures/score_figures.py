@@ -11,27 +11,27 @@ from matplotlib.lines import Line2D
 
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.figures.curve_figures import size_in_words
-from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.panels import (
+from eyechart.reports.figures.paper_style import (
+    COLUMN,
     FEW,
+    INK,
+    PAGE,
     VISUAL_CHANGE,
+    Drawing,
+    Look,
+    Planned,
+    category_patches,
     draw_bars,
     draw_humans,
     draw_line,
-    key,
-    letters,
-    real,
-    unit_square,
-)
-from eyechart.reports.figures.paper_style import (
-    COLUMN,
-    INK,
-    PAGE,
-    Look,
-    category_patches,
     drawable,
+    key,
     legend,
+    letters,
     looks_of,
+    real,
+    suite_words,
+    unit_square,
 )
 from eyechart.reports.series.curves import (
     CurvePanel,
@@ -54,7 +54,6 @@ APART, SPREAD = 4, 0.6
 """Maximum number of models drawn side by side, and the fraction of a row that they occupy."""
 
 
-@planned
 def plan_main_scores(report: Report) -> Planned:
     """Return a figure for each test in which at least one corruption has a score."""
     for part in report.parts:
@@ -83,15 +82,15 @@ def draw_main_scores(main: MainScore) -> Figure:
     for model, offset in zip(main.models, offsets, strict=True):
         look = looks[model.name]
         scores = main.of(model)
-        places = np.array([rows[score.corruption] for score in scores]) + offset
+        places = np.array([rows[name] for name in scores]) + offset
         scale = main.score.scale
-        values = [scale * score.number.value for score in scores]
+        values = [scale * number.value for number in scores.values()]
         axes.plot(values, places, look.marker, color=look.color, markersize=4)
         if is_apart:
-            ends = np.array([score.number.interval95 for score in scores]) * scale
+            ends = np.array([number.interval95 for number in scores.values()]) * scale
             axes.hlines(places, *ends.T, color=look.color, linewidth=0.9)
-    for area in main.humans:
-        axes.plot(area.value, rows[area.corruption], "|", color=HUMAN_COLOR, markersize=9, mew=2)
+    for name, area in main.humans.items():
+        axes.plot(area, rows[name], "|", color=HUMAN_COLOR, markersize=9, mew=2)
     axes.set_yticks(list(rows.values()), [drawable(corruption_title(name)) for name in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, None if main.score.is_percent else 1)
@@ -115,7 +114,6 @@ BARE = 0.62
 """Height of the title and axis of a row, in inches."""
 
 
-@planned
 def plan_human_index(report: Report) -> Planned:
     """Return a figure for each corruption under which a curve could be fitted."""
     for part in report.parts:
@@ -247,7 +245,6 @@ TRIANGLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@planned
 def plan_ranks(report: Report) -> Planned:
     """Return a figure for each corruption that ImageNet-C and VCR share."""
     if report.discrete is None:

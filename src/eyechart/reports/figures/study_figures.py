@@ -8,9 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.reports.figures.drawings import Drawing, Planned, planned
-from eyechart.reports.figures.panels import key
-from eyechart.reports.figures.paper_style import COLUMN, INK, MARKERS, PAGE, drawable, legend
+from eyechart.reports.figures.paper_style import (
+    COLUMN,
+    INK,
+    MARKERS,
+    PAGE,
+    Drawing,
+    Planned,
+    drawable,
+    key,
+    legend,
+)
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.superclass_scatter import SuperclassScatter, superclass_scatter
 from eyechart.rulers.measure_conditions import SERIES, EqualImage
@@ -122,7 +130,6 @@ FILLED, OPEN = (COLORS[0], True), (COLORS[1], False)
 """Colors of seen and unseen subclasses, and whether their markers are filled."""
 
 
-@planned
 def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
     """Return a figure for each study, and a note on models without a known ImageNet-1K accuracy."""
     for number, study in enumerate(results, start=1):

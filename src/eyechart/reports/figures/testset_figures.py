@@ -13,10 +13,22 @@ from PIL import Image
 
 from eyechart.humans.transfer import bare_name
 from eyechart.images.image_files import UNREADABLE
-from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.panels import VISUAL_CHANGE, label_outer, panels
-from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, SMALL, drawable, legend
-from eyechart.reports.latex import lines_of_table, table_line, tex
+from eyechart.reports.figures.paper_style import (
+    COLUMN,
+    INK,
+    MUTED,
+    PAGE,
+    SMALL,
+    VISUAL_CHANGE,
+    Drawing,
+    Planned,
+    drawable,
+    label_outer,
+    legend,
+    panels,
+    suite_words,
+)
+from eyechart.reports.latex import table_file, table_line, tex
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.image_strips import (
     ImageStrip,
@@ -36,7 +48,6 @@ LOOKS = ((VERMILION, "/////", 0.0), (BLUE, "", 0.45))
 """Color, hatch and opacity for fixed and for continuous severities."""
 
 
-@planned
 def plan_visual_change(report: Report) -> Planned:
     """Return figures of histograms and coverage, with ImageNet-C next to VCR if both exist."""
     for grid in spread_grids(report):
@@ -142,7 +153,7 @@ def coverage_table(grid: SpreadGrid, caption: str) -> str:
         "".join(rf"\cmidrule(lr){{{first}-{first + 1}}}" for first in range(2, 2 * count + 2, 2)),
         table_line(["", *[f"{PAPER_BINS} bins", f"{TEXT_BINS} bins"] * count]),
     ]
-    return lines_of_table(caption, "l" + "rr" * count, heads, rows)
+    return table_file(caption, heads, rows)
 
 
 MOST = 7
@@ -162,7 +173,6 @@ EXAMPLES_CAPTION = (
 )
 
 
-@planned
 def plan_examples(report: Report) -> Planned:
     """Return a strip for each corruption whose example images were stored."""
     for part in report.parts:

@@ -8,23 +8,21 @@ from eyechart.core.phrases import plural, verb
 from eyechart.reports.html.html_table import (
     MANY,
     NOTHING,
-    CellContent,
     Column,
-    Estimated,
-    Numbers,
     Table,
     TableChoice,
     TableRow,
     chance,
-    compared,
-    count,
+    counted,
     delta,
+    estimated,
     hundredths,
-    numbers_of,
+    number,
     style_of,
     text_columns,
+    with_interval,
 )
-from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
+from eyechart.reports.series.report import Part, Report
 from eyechart.reports.titles import at_least, corruption_title, space_title, suite_title
 from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
@@ -44,10 +42,9 @@ def pair_table(part: Part, index: int) -> Table | None:
     rows = []
     for pair in standings.pairs:
         text = "yes" if pair.corrected < SIGNIFICANT else "no"
-        ends = (compared(style, end) for end in pair.interval)
         names = (part.short_names[pair.first], part.short_names[pair.second])
-        chances = (compared(chance, pair.p_value), compared(chance, pair.corrected))
-        difference = Estimated(compared(style, pair.difference), *ends)
+        chances = (number(chance, pair.p_value), number(chance, pair.corrected))
+        difference = with_interval(style, pair.difference, pair.interval)
         rows.append(TableRow((*names, difference, *chances, text)))
     columns = (
         *text_columns("First", "Second"),
@@ -60,18 +57,17 @@ def pair_table(part: Part, index: int) -> Table | None:
     return Table(f"pairs-{index}", caption, columns, tuple(rows), True)
 
 
-def agreement_table(report: Report, part: Part, index: int) -> Table | None:
+def agreement_table(part: Part, index: int) -> Table | None:
     """Return error consistency between models and with humans, or None if it was not computed."""
     rows = []
     for run in part.runs:
-        numbers = Numbers(report.runs.index(run), run.results)
-        for number, agreement in enumerate(run.results.agreements):
+        for agreement in run.results.agreements:
             cells = (
                 part.short_names.get(agreement.first, agreement.first),
                 part.short_names.get(agreement.second, agreement.second),
                 space_title(agreement.space),
-                numbers.estimate(delta, "agreements", number, "kappa"),
-                numbers.cell(count, "agreements", number, "trials"),
+                estimated(delta, agreement.kappa),
+                counted(agreement.trials),
             )
             rows.append(TableRow(cells))
     if not rows:
@@ -87,12 +83,11 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
     return Table(f"agreement-{index}", caption, columns, tuple(rows), True)
 
 
-def flow_tables(report: Report, part: Part, index: int) -> Iterator[Table]:
+def flow_tables(part: Part, index: int) -> Iterator[Table]:
     """Yield the flow of participants of each study with which models were compared."""
     seen = set()
     for run in part.runs:
-        numbers = Numbers(report.runs.index(run), run.results)
-        for number, study in enumerate(run.results.studies):
+        for study in run.results.studies:
             # The same study in several runs is shown once.
             if study in seen or not study.flow:
                 continue
@@ -101,12 +96,10 @@ def flow_tables(report: Report, part: Part, index: int) -> Iterator[Table]:
                 TableRow(
                     (
                         f"{step.step}: {step.rule}" if step.rule else step.step,
-                        NOTHING
-                        if step.count is None
-                        else numbers.cell(count, "studies", number, "flow", place, "count"),
+                        NOTHING if step.count is None else counted(step.count),
                     )
                 )
-                for place, step in enumerate(study.flow)
+                for step in study.flow
             )
             name = study.study or study.reference
             robots = " (simulated, robots)" if study.simulated else ""
@@ -123,20 +116,20 @@ def coverage_table(report: Report) -> Table | None:
     suites = [part for part in report.parts if part.runs[0].coverage]
     if not suites:
         return None
-    fields = (("Covered (%)", hundredths, "paper"), ("Largest Δv", delta, "largest"),
-              ("Samples", count, "rows"))  # fmt: skip
+    titles = ("Covered (%)", "Largest Δv", "Samples")
     columns = [*text_columns("Corruption")]
-    cells: dict[str, dict[int, list[CellContent]]] = {}
+    cells: dict[str, dict[int, list[Markup]]] = {}
     for index, part in enumerate(suites):
         group = suite_title(part.suite) if len(suites) > 1 else ""
-        columns += [Column(title, group=group) for title, _, _ in fields]
-        numbers = Numbers(report.runs.index(part.runs[0]), part.runs[0].results)
-        for name in part.runs[0].coverage:
+        columns += [Column(title, group=group) for title in titles]
+        for name, covered in part.runs[0].coverage.items():
             # By title, because suites have different names for one corruption: fog and vcr/fog.
             cells.setdefault(corruption_title(name), {})[index] = [
-                numbers.cell(style, "coverage", name, field) for _, style, field in fields
+                number(hundredths, covered.paper),
+                number(delta, covered.largest),
+                counted(covered.rows),
             ]
-    missing = [NOTHING] * len(fields)
+    missing = [NOTHING] * len(titles)
     rows = tuple(
         TableRow(
             (title, *(c for index in range(len(suites)) for c in by_suite.get(index, missing)))
@@ -148,17 +141,15 @@ def coverage_table(report: Report) -> Table | None:
     return Table("coverage", caption, tuple(columns), rows, True)
 
 
-def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
+def similar_tables(part: Part, index: int) -> Iterator[TableChoice]:
     """Yield a table for each model: how its scores differ between corruptions that look alike."""
     for space in part.spaces:
         for model in part.models:
             scores = model.space(space)
             if scores is not None and scores.similar:
-                # The position in results.json is kept: pointers need it also if only some pairs are
-                # shown.
-                pairs = dict(enumerate(scores.similar))
+                pairs = scores.similar
                 if len(part.models) > MANY:
-                    pairs = {number: pair for number, pair in pairs.items() if _is_clear(pair)}
+                    pairs = tuple(pair for pair in pairs if _is_clear(pair))
                 left = len(scores.similar) - len(pairs)
                 table = Table(
                     f"similar-{index}-{space}-{model.run}-{model.index}",
@@ -173,7 +164,7 @@ def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoi
                         Column("MRSI, first − second"),
                         *text_columns("Significantly different at Δv"),
                     ),
-                    tuple(_similar_rows(numbers_of(report, model), model, space, pairs)),
+                    tuple(map(_similar_row, pairs)),
                     True,
                     (
                         f"{left} more corruption {plural(left, 'pair')}"
@@ -182,41 +173,31 @@ def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoi
                         else ""
                     ),
                 )
-                yield TableChoice(model.short, table)
+                yield model.short, table
 
 
-def _similar_rows(
-    numbers: Numbers, model: ModelEntry, space: str, pairs: dict[int, SimilarPair]
-) -> Iterator[TableRow]:
-    for number, pair in pairs.items():
-        path = model.path(space, "similar", number)
-        yield TableRow(
-            (
-                corruption_title(pair.first),
-                corruption_title(pair.second),
-                PROPERTIES[pair.property],
-                "one curve" if pair.human_curves == 1 else "both corruptions",
-                _difference(numbers, path, "hmri", pair.property),
-                _difference(numbers, path, "mrsi", pair.property),
-                Markup("; ").join(_ranges(numbers, pair, path)) or NOTHING,
-            )
+def _similar_row(pair: SimilarPair) -> TableRow:
+    ranges = (
+        Markup("{}–{}: {} higher").format(
+            number(delta, lead.start), number(delta, lead.end), lead.who
         )
+        for lead in pair.ranges
+    )
+    hmri, mrsi = (style_of(SCORES[f"{name}_{pair.property}"]) for name in ("hmri", "mrsi"))
+    return TableRow(
+        (
+            corruption_title(pair.first),
+            corruption_title(pair.second),
+            PROPERTIES[pair.property],
+            "one curve" if pair.human_curves == 1 else "both corruptions",
+            with_interval(hmri, pair.delta_hmri, pair.hmri_interval),
+            with_interval(mrsi, pair.delta_mrsi, pair.mrsi_interval),
+            Markup("; ").join(ranges) or NOTHING,
+        )
+    )
 
 
 def _is_clear(pair: SimilarPair) -> bool:
     """Return whether HMRI or MRSI differs significantly, that is, its interval excludes 0."""
     ends = (pair.hmri_interval, pair.mrsi_interval)
     return any(low > 0 or high < 0 for low, high in ends)
-
-
-def _difference(numbers: Numbers, path: Steps, name: str, letter: str) -> Estimated:
-    style = style_of(SCORES[f"{name}_{letter}"])
-    value = numbers.cell(style, *path, f"delta_{name}")
-    ends = [numbers.cell(style, *path, f"{name}_interval", end) for end in (0, 1)]
-    return Estimated(value, *ends)
-
-
-def _ranges(numbers: Numbers, pair: SimilarPair, path: Steps) -> Iterator[Markup]:
-    for index, lead in enumerate(pair.ranges):
-        ends = (numbers.cell(delta, *path, "ranges", index, end) for end in ("start", "end"))
-        yield Markup("{}–{}: {} higher").format(*ends, lead.who)

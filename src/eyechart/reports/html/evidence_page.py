@@ -5,23 +5,28 @@ only the content of `GateResults`.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from markupsafe import Markup
 
-from eyechart.core.phrases import count_of, plural, verb
+from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, verb
+from eyechart.core.registry import one_of
+from eyechart.core.storage.files import write_text
 from eyechart.gates.gate_results import ConditionResults, GateResults, RuleResults, RunFacts
-from eyechart.reports.html.html_table import SPACE, Column, Table, TableRow, text_columns
-from eyechart.reports.html.page import render_document
-from eyechart.reports.number_text import percent_text
-from eyechart.reports.terminal.gate_tables import (
+from eyechart.reports.gate_texts import (
     condition_text,
+    gate_json,
+    gate_junit,
+    gate_markdown,
     outcome_sentence,
     required_text,
     value_text,
 )
+from eyechart.reports.html.html_table import SPACE, Column, Table, TableRow, text_columns
+from eyechart.reports.html.page import render_document
+from eyechart.reports.number_text import p_value_text, percent_text
 from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.schema import RESULTS_FILE
 
@@ -35,31 +40,6 @@ BAR = 260
 """Width of the drawn interval in px."""
 
 
-@dataclass(frozen=True)
-class RuleView:
-    """One rule on the page."""
-
-    id: str
-    name: str
-    outcome: str
-    tone: str
-    claim: str
-    verdict: str
-    bar: Markup
-    facts: tuple[tuple[str, str | Markup], ...]
-    table: Table
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RunView:
-    """One run on the page."""
-
-    title: str
-    facts: tuple[tuple[str, str | Markup], ...]
-    models: Table
-
-
 def evidence_html(results: GateResults, path: Path) -> str:
     """Return the page; `path` is where it will be, for links to the runs."""
     runs = [("new", results.new)] + ([("old", results.old)] if results.old is not None else [])
@@ -70,7 +50,7 @@ def evidence_html(results: GateResults, path: Path) -> str:
         tone=TONES[results.outcome],
         sentence=outcome_sentence(results),
         summary=_summary_table(results),
-        rules=[_rule(results, index, path) for index in range(len(results.rules))],
+        rules=[_rule(result, number) for number, result in enumerate(results.rules, start=1)],
         runs=[_run(name, facts, path) for name, facts in runs],
         level=percent_text(1 - results.alpha),
         alpha=percent_text(results.alpha),
@@ -145,20 +125,20 @@ def _summary_table(results: GateResults) -> Table:
     return Table("rules", caption, columns, rows, note=note if has_sign else "")
 
 
-def _rule(results: GateResults, index: int, path: Path) -> RuleView:
-    result, number = results.rules[index], index + 1
-    return RuleView(
-        id=f"rule-{number}",
-        name=result.rule.name,
-        outcome=result.outcome,
-        tone=TONES[result.outcome],
-        claim=_claim(result),
-        verdict=_verdict(result),
-        bar=_bar(result),
-        facts=tuple(_rule_facts(result)),
-        table=_condition_table(result, results.new, number, path),
-        notes=result.notes,
-    )
+def _rule(result: RuleResults, number: int) -> dict[str, object]:
+    """Return the content of the page for one rule, as the template names it."""
+    return {
+        "id": f"rule-{number}",
+        "name": result.rule.name,
+        "outcome": result.outcome,
+        "tone": TONES[result.outcome],
+        "claim": _claim(result),
+        "verdict": _verdict(result),
+        "bar": _bar(result),
+        "facts": list(_rule_facts(result)),
+        "table": _condition_table(result, number),
+        "notes": result.notes,
+    }
 
 
 def _rule_facts(result: RuleResults) -> Iterator[tuple[str, str | Markup]]:
@@ -169,7 +149,7 @@ def _rule_facts(result: RuleResults) -> Iterator[tuple[str, str | Markup]]:
     yield "Estimate", f"{value_text(result, result.estimate)}, bounds {ends}"
     limit = "" if result.old_model is None else f", a difference of at least {_limit(result)}"
     yield "Required", f"{required_text(result.rule)}{limit}"
-    tests = f"passing {_p_value(result.p_pass)}, failing {_p_value(result.p_fail)} (Holm)"
+    tests = f"passing {p_value_text(result.p_pass)}, failing {p_value_text(result.p_fail)} (Holm)"
     yield "One-sided p-values", tests
     if result.between is not None and result.within is not None:
         parts = f"{result.between:.3g} between images, {result.within:.3g} within an image"
@@ -182,11 +162,7 @@ def _rates(result: RuleResults) -> str:
     return f"new ({result.model}) {result.rate:.3f}, old ({result.old_model}) {result.old_rate:.3f}"
 
 
-def _p_value(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _condition_table(result: RuleResults, run: RunFacts, number: int, path: Path) -> Table:
+def _condition_table(result: RuleResults, number: int) -> Table:
     columns = (
         *text_columns("Corruption"),
         Column("Images"),
@@ -195,9 +171,7 @@ def _condition_table(result: RuleResults, run: RunFacts, number: int, path: Path
         Column("Failure rate"),
         Column("Upper bound", hint="of the failure rate"),
         Column(f"{result.rule.metric.capitalize()}, all samples", hint="of this corruption"),
-        *text_columns(f"In {RESULTS_FILE}"),
     )
-    link = _link(run, path)
     rows = tuple(
         TableRow(
             (
@@ -208,7 +182,6 @@ def _condition_table(result: RuleResults, run: RunFacts, number: int, path: Path
                 f"{condition.failure_rate:.3f}",
                 f"{condition.failure_bound:.3f}",
                 "–" if condition.overall_rate is None else f"{condition.overall_rate:.3f}",
-                Markup('<a href="{}"><code>{}</code></a>').format(link, condition.pointer),
             )
         )
         for condition in result.conditions
@@ -290,24 +263,18 @@ def _end(value: float) -> str:
     return f"{value:.2g}".replace("-", "−")
 
 
-def _run(name: str, run: RunFacts, path: Path) -> RunView:
+def _run(name: str, run: RunFacts, path: Path) -> dict[str, object]:
+    """Return the content of the page for one run, as the template names it."""
     rows = tuple(
-        TableRow((model, Markup("<code>{}</code>").format(digest or "no digest"), _at(place)))
-        for place, (model, digest) in zip(_places(run), run.models.items(), strict=True)
+        TableRow((model, Markup("<code>{}</code>").format(digest or "no digest")))
+        for model, digest in run.models.items()
     )
     caption = f"Models of the {name} run, each with the digest of its weights"
-    columns = text_columns("Model", "Weights", f"In {RESULTS_FILE}")
-    models = Table(f"models-{name}", caption, columns, rows)
-    return RunView(f"The {name} run", tuple(_run_facts(run, path)), models)
-
-
-def _places(run: RunFacts) -> list[str]:
-    return [f"/models/{index}/identity" for index in range(len(run.models))]
-
-
-def _at(pointer: str) -> Markup:
-    """Return a JSON pointer as the location in results.json."""
-    return Markup("<code>{}</code>").format(pointer)
+    return {
+        "title": f"The {name} run",
+        "facts": list(_run_facts(run, path)),
+        "models": Table(f"models-{name}", caption, text_columns("Model", "Weights"), rows),
+    }
 
 
 def _run_facts(run: RunFacts, path: Path) -> Iterator[tuple[str, str | Markup]]:
@@ -316,10 +283,8 @@ def _run_facts(run: RunFacts, path: Path) -> Iterator[tuple[str, str | Markup]]:
     yield "Results", link
     yield "SHA-256 of the results", code.format(run.results_digest)
     images, classes = count_of(run.n_images, "image"), count_of(run.n_classes, "class")
-    source = f"{images} of {classes} from {run.source}"
-    yield "Images", Markup("{} ({})").format(source, _at("/images/used"))
-    digest = code.format(run.images_digest)
-    yield "Digest of the images", Markup("{} ({})").format(digest, _at("/images/digest"))
+    yield "Images", f"{images} of {classes} from {run.source}"
+    yield "Digest of the images", code.format(run.images_digest)
     yield "Stimulus", run.stimulus
     sampled = f"{run.n:,} samples per corruption ({run.sampling} sampling), seed {run.seed}"
     yield "Test set", f"{suite_title(run.suite)}, {sampled}, Δv measured by {run.ruler}"
@@ -344,7 +309,7 @@ def _limits(results: GateResults) -> Iterator[str]:
     fewest = min(results.rules, key=lambda result: result.n_images)
     hidden = percent_text(1 - results.alpha ** (1 / fewest.n_images), 1)
     yield (
-        f"Failures on rare images can be missed: {_count(fewest.n_images)} (rule"
+        f"Failures on rare images can be missed: {count_of(fewest.n_images, 'image')} (rule"
         f" “{fewest.rule.name}”) may contain no example of a failure that occurs on up to {hidden}"
         " of all images. The bounds take this into account."
     )
@@ -365,5 +330,18 @@ def _limits(results: GateResults) -> Iterator[str]:
     yield from dict.fromkeys(warning for run in runs for warning in run.warnings)
 
 
-def _count(number: int) -> str:
-    return f"{number:,} {plural(number, 'image')}"
+def save_gate(results: GateResults, path: Path) -> Path:
+    """Write the gate's outcome in the format given by the file's suffix, and return the path."""
+    write = WRITERS.get(path.suffix.lower())
+    if write is None:
+        raise UsageError(f"path must end in {one_of(WRITERS)}, got {path}.")
+    return write_text(path, write(results, path))
+
+
+WRITERS: Mapping[str, Callable[[GateResults, Path], str]] = {
+    ".json": lambda results, path: gate_json(results),
+    ".xml": lambda results, path: gate_junit(results),
+    ".md": lambda results, path: gate_markdown(results),
+    ".html": evidence_html,
+}
+"""Functions that return the content of a file, by its suffix."""

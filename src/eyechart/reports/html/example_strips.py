@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.reports.hidden_paths import IMAGES
 from eyechart.reports.html.embedded_images import Key
-from eyechart.reports.html.html_table import NumberCell, Numbers, delta, numbers_of, percent
-from eyechart.reports.series.image_strips import StripImage, image_strip
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.html.html_table import delta, number, percent
+from eyechart.reports.series.image_strips import StripPrediction, image_strip
+from eyechart.reports.series.report import Part, Report
 from eyechart.reports.titles import corruption_title, listed
 from eyechart.results.schema import ExampleImage
 from eyechart.testsets.plan import CLEAN
@@ -23,39 +22,27 @@ MARKS = {
 }
 """Symbol and words for the outcome of a prediction, so that no outcome is shown by color alone."""
 
-
-@dataclass(frozen=True)
-class PredictionView:
-    """A model's prediction. `mark`: key of MARKS; `fails_first`: whether it is the first error."""
-
-    model: ModelEntry
-    text: str
-    confidence: NumberCell
-    mark: str
-    fails_first: bool
-
-    @property
-    def sign(self) -> str:
-        """Symbol that shows the outcome."""
-        return MARKS[self.mark][0]
-
-    @property
-    def words(self) -> str:
-        """Words that describe the outcome."""
-        return MARKS[self.mark][1]
+FIRST_FAILURE = Markup(' <strong class="first">first failure</strong>')
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One image of a strip. `image`: a data URI, "" if the file is missing."""
+    """One image of a strip, with a line for each model's prediction.
+
+    `image`: a data URI, "" if the file is missing. `predictions`: pairs of a model's name and text.
+    """
 
     image: str
     alt: str
-    is_clean: bool
-    truth: str
-    delta_v: NumberCell
+    example: ExampleImage
+    delta_v: Markup
     strength: Markup
-    predictions: tuple[PredictionView, ...]
+    predictions: tuple[tuple[str, Markup], ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no corruption was applied."""
+        return self.example.corruption == CLEAN
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class Strip:
     @property
     def axis(self) -> str:
         """The quantity by which the images are ordered."""
-        measured = any(frame.delta_v.value for frame in self.frames)
+        measured = any(frame.example.delta_v for frame in self.frames)
         return "visual change (Δv)" if measured else "severity"
 
 
@@ -81,8 +68,6 @@ def example_keys(report: Report) -> Iterator[Key]:
 
 def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, str]) -> Strip:
     """Return the strip of a corruption: the clean image first, then ordered by visual change."""
-    if IMAGES in report.hidden:
-        return Strip((), "The example images are hidden in this report.")
     strip = image_strip(report, part, corruption)
     if not strip.images:
         return Strip((), "This run stored no example images of this corruption.")
@@ -90,8 +75,18 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
         return Strip((), "The example images are no longer next to results.json.")
     failures = {model.name: strip.first_failure(model) for model in part.models}
     frames = tuple(
-        _frame(report, image, {name for name, index in failures.items() if index == number}, images)
-        for number, image in enumerate(strip.images)
+        Frame(
+            images.get((image.run, image.example.file), ""),
+            _alt(image.example),
+            image.example,
+            number(delta, image.example.delta_v),
+            _strength(image.example),
+            tuple(
+                (name, _prediction_line(prediction, is_first_failure=failures[name] == index))
+                for name, prediction in image.predictions.items()
+            ),
+        )
+        for index, image in enumerate(strip.images)
     )
     notes = []
     if not strip.is_one_image:
@@ -109,31 +104,17 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     return Strip(frames, " ".join(notes))
 
 
-def _frame(
-    report: Report, image: StripImage, failing: set[str], images: Mapping[Key, str]
-) -> Frame:
-    """Return one image; `failing` contains the models whose first failure is on this image."""
-    numbers, example = Numbers(image.run, report.runs[image.run].results), image.example
-    return Frame(
-        images.get((image.run, example.file), ""),
-        _alt(example),
-        image.is_clean,
-        example.truth,
-        numbers.cell(delta, "examples", image.index, "delta_v"),
-        _strength(numbers, example, image.index),
-        tuple(
-            PredictionView(
-                prediction.model,
-                prediction.prediction.prediction,
-                numbers_of(report, prediction.model).cell(
-                    percent, "examples", prediction.index, "predictions", name, "confidence"
-                ),
-                prediction.verdict,
-                name in failing,
-            )
-            for name, prediction in image.predictions.items()
-        ),
+def _prediction_line(prediction: StripPrediction, is_first_failure: bool) -> Markup:
+    """Return a model's prediction with its confidence and whether it is correct."""
+    sign, words = MARKS[prediction.verdict]
+    line = Markup('<b class="{}">{} {}</b> <q>{}</q> <i>{} confidence</i>').format(
+        prediction.verdict,
+        sign,
+        words,
+        prediction.prediction.prediction,
+        number(percent, prediction.prediction.confidence),
     )
+    return line + (FIRST_FAILURE if is_first_failure else Markup(""))
 
 
 def _alt(example: ExampleImage) -> str:
@@ -144,17 +125,15 @@ def _alt(example: ExampleImage) -> str:
     return f"{corruption_title(example.corruption)}, visual change {how}: {title}"
 
 
-def _strength(numbers: Numbers, example: ExampleImage, index: int) -> Markup:
+def _strength(example: ExampleImage) -> Markup:
     """Return the severity or the parameters of a corrupted image."""
     if example.corruption == CLEAN:
         return Markup("")
     parts = []
     if example.severity is not None:
-        cell = numbers.cell(_short, "examples", index, "severity")
-        parts.append(Markup("severity {}").format(cell))
-    for name in example.parameters:
-        cell = numbers.cell(_short, "examples", index, "parameters", name)
-        parts.append(Markup("{} {}").format(name.replace("_", " "), cell))
+        parts.append(Markup("severity {}").format(number(_short, example.severity)))
+    for name, value in example.parameters.items():
+        parts.append(Markup("{} {}").format(name.replace("_", " "), number(_short, value)))
     return Markup(", ").join(parts)
 
 

@@ -1,8 +1,8 @@
 """Tables of the page: cells with rounded numbers, columns, rows, and cells shaded by value."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
 
 from markupsafe import Markup
 
@@ -11,22 +11,29 @@ from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import (
     UNDETERMINED,
+    Interval,
     delta_v_text,
     known,
     p_value_text,
     percent_text,
 )
-from eyechart.reports.series.report import ModelEntry, Part, Report, pointer
+from eyechart.reports.series.report import Part
 from eyechart.reports.titles import space_title
-from eyechart.results.schema import Results
+from eyechart.results.model_results import SpaceResults
 from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import Score
+from eyechart.stats.estimate import Estimate
 
 SPACE = "\u00a0"
 """Non-breaking space, so that a number stays on the same line as its unit."""
 
 NOTHING = Markup('<span class="none">–</span>')
 
+TRAINED = Markup('<abbr class="trained" title="{}">{}</abbr>').format(MEANING, MARK)
+"""Mark after a score under corruptions that the model was trained on."""
+
+MANY = 6
+"""Number of models above which tables omit details, so that the page stays small."""
 
 Style = Callable[[float], str]
 
@@ -66,167 +73,87 @@ def _typeset(text: str) -> str:
     return text.replace("-", "−").replace(" ", SPACE)
 
 
-@dataclass(frozen=True)
-class NumberCell:
-    """A number on the page.
-
-    `at` is its location in a run's results.json. For numbers that are not in any results.json,
-    `origin` is how they were computed: a "comparison" of models, or a "count".
-    """
-
-    value: float | None
-    text: str
-    at: str = ""
-    origin: str = ""
-
-    def __html__(self) -> Markup:
-        if self.value is None:
-            return NOTHING
-        where, name = ("data-at", self.at) if self.at else ("data-from", self.origin)
-        # `repr` keeps all digits, so that a page can be checked against results.json.
-        return Markup('<data value="{}" {}="{}">{}</data>').format(
-            repr(self.value), Markup(where), name, self.text
-        )
+def number(style: Style, value: float | None) -> Markup:
+    """Return a number as shown on the page, with all its digits for sorting and for programs."""
+    value = known(value)
+    if value is None:
+        return NOTHING
+    digits = repr(value if isinstance(value, int) else float(value))
+    return Markup('<data value="{}">{}</data>').format(digits, style(value))
 
 
-@dataclass(frozen=True)
-class Estimated:
-    """A score with the limits of its 95 % interval."""
-
-    value: NumberCell
-    low: NumberCell
-    high: NumberCell
-
-    def __html__(self) -> Markup:
-        if self.value.value is None:
-            return NOTHING
-        return Markup('{} <span class="interval">{}</span>').format(self.value, self.interval)
-
-    @property
-    def interval(self) -> Markup:
-        """Only the interval, in brackets."""
-        if self.low.value is None or self.high.value is None:
-            return Markup("[{}]").format(UNDETERMINED)
-        return Markup("[{}, {}]").format(self.low, self.high)
+def counted(amount: int) -> Markup:
+    """Return a count, such as a number of images."""
+    return number(count, amount)
 
 
-@dataclass(frozen=True)
-class Span:
-    """Two numbers that bound a range."""
-
-    low: NumberCell
-    high: NumberCell
-
-    def __html__(self) -> Markup:
-        return Markup("{} to {}").format(self.low, self.high)
+def counted_of(amount: int, word: str) -> Markup:
+    """Return a count with its noun."""
+    return Markup("{} {}").format(counted(amount), plural(amount, word))
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The numbers of one run by their location in its results.json; `run` is the run's index."""
-
-    run: int
-    results: Results
-
-    def get(self, *path: str | int) -> Any:
-        """Return the value at a location."""
-        value: Any = self.results
-        for key in path:
-            value = _inside(value, key)
-        return value
-
-    def cell(self, style: Style, *path: str | int) -> NumberCell:
-        """Return the number at a location, in a given format."""
-        value = known(self.get(*path))
-        text = "" if value is None else style(value)
-        return NumberCell(value, text, pointer(self.run, *path))
-
-    def estimate(self, style: Style, *path: str | int) -> Estimated:
-        """Return the score at a location with its 95 % interval."""
-        ends = [self.cell(style, *path, "interval95", end) for end in (0, 1)]
-        return Estimated(self.cell(style, *path, "value"), *ends)
-
-    def break_point(self, style: Style, *path: str | int) -> Estimated | Markup:
-        """Return the break point at a location; "> 0.83" if it was not reached."""
-        point: BreakPoint = self.get(*path)
-        # A model that does not break within the observed range is known to reach its end.
-        if not point.is_known:
-            return Markup("&gt; {}").format(self.cell(style, *path, "limit"))
-        if point.has_interval:
-            return self.estimate(style, *path)
-        # The upper limit is beyond the observed range.
-        value, low = self.cell(style, *path, "value"), self.cell(style, *path, "interval95", 0)
-        return Markup('{} <span class="interval">{}–</span>').format(value, low)
-
-    def span(self, style: Style, *path: str | int) -> Span:
-        """Return the two numbers at a location as a range."""
-        return Span(*(self.cell(style, *path, end) for end in (0, 1)))
+def with_interval(
+    style: Style, value: float, interval: Interval, is_marked: bool = False
+) -> Markup:
+    """Return a number followed by its interval; `is_marked` adds the mark "trained on"."""
+    if known(value) is None:
+        return NOTHING
+    cell = marked(number(style, value), is_marked)
+    return Markup('{} <span class="interval">{}</span>').format(cell, bracketed(style, interval))
 
 
-CellContent = str | NumberCell | Estimated | Span
-"""Content of a table cell."""
+def bracketed(style: Style, interval: Interval) -> Markup:
+    """Return an interval in brackets."""
+    low, high = map(known, interval)
+    if low is None or high is None:
+        return Markup("[{}]").format(UNDETERMINED)
+    return Markup("[{}, {}]").format(number(style, low), number(style, high))
 
 
-def numbers_of(report: Report, model: ModelEntry) -> Numbers:
-    """Return the numbers of the run that a model belongs to."""
-    return Numbers(model.run, report.runs[model.run].results)
+def estimated(style: Style, estimate: Estimate, is_marked: bool = False) -> Markup:
+    """Return a score with its 95 % interval; `is_marked` adds the mark "trained on"."""
+    return with_interval(style, estimate.value, estimate.interval95, is_marked)
 
 
-def images_behind(numbers: Numbers, model: ModelEntry, space: str) -> Markup:
+def break_point_cell(style: Style, point: BreakPoint) -> Markup:
+    """Return a break point with its interval; "> 0.83" if it was not reached."""
+    # A model that does not break within the observed range is known to reach its end.
+    if not point.is_known:
+        return Markup("&gt; {}").format(number(style, point.limit))
+    if point.has_interval:
+        return estimated(style, point)
+    # The upper limit is beyond the observed range.
+    value, low = number(style, point.value), number(style, point.interval95[0])
+    return Markup('{} <span class="interval">{}–</span>').format(value, low)
+
+
+def span(style: Style, ends: tuple[float, float]) -> Markup:
+    """Return two numbers as a range."""
+    return Markup("{} to {}").format(*(number(style, end) for end in ends))
+
+
+def marked(cell: Markup, is_marked: bool) -> Markup:
+    """Return the cell, with the mark "trained on" if `is_marked`."""
+    return cell + TRAINED if is_marked else cell
+
+
+def images_behind(scores: SpaceResults, space: str) -> Markup:
     """Return how many images, in how many categories, a model's scores are computed from."""
-    scores, path = model.results.spaces[space], model.path(space)
-    text = Markup("{} {}").format(
-        numbers.cell(count, *path, "n_images"), plural(scores.n_images, "image")
-    )
+    text = counted_of(scores.n_images, "image")
     if scores.classes:
-        noun = plural(scores.classes, "category" if space == ENTRY16 else "class")
-        text += Markup(" in {} {}").format(numbers.cell(count, *path, "classes"), noun)
+        noun = "category" if space == ENTRY16 else "class"
+        text += Markup(" in {}").format(counted_of(scores.classes, noun))
     return text
 
 
-def space_caption(report: Report, part: Part, space: str) -> Markup:
+def space_caption(part: Part, space: str) -> Markup:
     """Return the label space of a table in words, with the number of images behind its scores."""
     text = Markup("{}").format(space_title(space))
-    models = [model for model in part.models if model.space(space) is not None]
+    scores = [model.results.spaces[space] for model in part.models if space in model.results.spaces]
     # Runs on different images have no common number.
-    if len({model.results.spaces[space].n_images for model in models}) != 1:
+    if len({one.n_images for one in scores}) != 1:
         return text
-    return text + Markup(", {}").format(
-        images_behind(numbers_of(report, models[0]), models[0], space)
-    )
-
-
-def marked(cell: CellContent, is_marked: bool) -> CellContent:
-    """Return the cell, with the mark "trained on" after the value if `is_marked`."""
-    if not is_marked:
-        return cell
-    mark = Markup('<abbr class="trained" title="{}">{}</abbr>').format(MEANING, MARK)
-    if not isinstance(cell, Estimated):
-        return Markup("{}{}").format(cell, mark)
-    text = Markup('{}{} <span class="interval">{}</span>')
-    return text.format(cell.value, mark, cell.interval)
-
-
-def compared(style: Style, value: float | None) -> NumberCell:
-    """Return a cell with a number from a comparison of models that is not in any results.json."""
-    number = known(None if value is None else float(value))
-    return NumberCell(number, "" if number is None else style(number), origin="comparison")
-
-
-def counted(number: int) -> NumberCell:
-    """Return a cell that shows a count, such as a number of images."""
-    return NumberCell(number, count(number), origin="count")
-
-
-def _inside(value: Any, key: str | int) -> Any:
-    # Mappings first: a model or a corruption may have the name of an attribute, such as "items".
-    if isinstance(value, Mapping) or isinstance(key, int):
-        return value[key]
-    return getattr(value, key)
-
-
-MANY = 6
-"""Number of models above which tables omit details, so that the page stays small."""
+    return text + Markup(", {}").format(images_behind(scores[0], space))
 
 
 @dataclass(frozen=True)
@@ -245,10 +172,21 @@ def text_columns(*titles: str) -> tuple[Column, ...]:
 
 
 @dataclass(frozen=True)
+class Shaded:
+    """A cell whose background gets darker as `share` increases from 0 to 1."""
+
+    cell: str
+    share: float
+
+
+CellContent = str | Shaded
+
+
+@dataclass(frozen=True)
 class TableRow:
     """A row, whose first cell is its name. `model`: name of its model; "" for other rows."""
 
-    cells: tuple["CellContent | Shaded", ...]
+    cells: tuple[CellContent, ...]
     model: str = ""
     is_total: bool = False
 
@@ -272,26 +210,10 @@ class Table:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """The column groups with the number of columns that each spans; empty if there are none."""
-        collected: list[tuple[str, int]] = []
-        for column in self.columns:
-            if collected and collected[-1][0] == column.group:
-                collected[-1] = (column.group, collected[-1][1] + 1)
-            else:
-                collected.append((column.group, 1))
-        return collected if any(name for name, _ in collected) else []
+        groups = groupby(self.columns, key=lambda column: column.group)
+        spans = [(name, len(list(columns))) for name, columns in groups]
+        return spans if any(name for name, _ in spans) else []
 
 
-@dataclass(frozen=True)
-class Shaded:
-    """A cell whose background gets darker as `share` increases from 0 to 1."""
-
-    cell: CellContent
-    share: float
-
-
-@dataclass(frozen=True)
-class TableChoice:
-    """A table with the title by which readers select it among several tables."""
-
-    title: str
-    table: Table
+TableChoice = tuple[str, Table]
+"""A table behind the title by which readers select it among several tables."""

@@ -8,20 +8,17 @@ from eyechart.core.phrases import plural
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.html.html_table import (
     NOTHING,
-    CellContent,
     Column,
-    Estimated,
-    Style,
     Table,
     TableRow,
-    compared,
     count,
     counted,
-    marked,
-    numbers_of,
+    estimated,
+    number,
     space_caption,
     style_of,
     text_columns,
+    with_interval,
 )
 from eyechart.reports.series.model_scores import MainScore, is_mean_marked, main_score, mark_note
 from eyechart.reports.series.palette import CATEGORY_COLORS
@@ -61,10 +58,10 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
     for model in part.models:
         rank = (_rank_cell(part, model),) if is_ranked else ()
         cells = (_summary_cell(report, main, model, score) for score in scores)
-        worst = (_worst_cell(report, main, model),) if has_worst else ()
+        worst = (_worst_cell(main, model),) if has_worst else ()
         rows.append(TableRow((model_label(model), *rank, *cells, *worst), model.name))
     by = f"Models ranked by {main.overall.symbol}" if is_ranked else "Main scores"
-    caption = Markup("{} in {}").format(by, space_caption(report, part, main.space))
+    caption = Markup("{} in {}").format(by, space_caption(part, main.space))
     note = mark_note(model.results for model in part.models)
     is_sortable = len(rows) > 1
     return Table(
@@ -104,7 +101,7 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
         ahead = (listed(behind) or NOTHING,) if is_ranked else ()
         rows.append(TableRow((model_label(model), *rank, *category, *cells, *ahead), name))
     by = f"Models ranked by {SCORES[standings.by].symbol}" if is_ranked else "All scores"
-    caption = Markup("{} in {}").format(by, space_caption(report, part, standings.space))
+    caption = Markup("{} in {}").format(by, space_caption(part, standings.space))
     note = mark_note(model.results for model in part.models)
     is_sortable = len(rows) > 1
     if standings.verdict and is_sortable:
@@ -139,15 +136,14 @@ def _home(main: MainScore, score: Score) -> str:
     return ENTRY16 if HUMANS in score.needs else main.space
 
 
-def _summary_cell(report: Report, main: MainScore, model: ModelEntry, score: Score) -> CellContent:
+def _summary_cell(report: Report, main: MainScore, model: ModelEntry, score: Score) -> Markup:
     home, name = _home(main, score), score.name
     if main.part.standings.homes.get(name) == home:
         return _score_cell(report, main.part, model, name)
     if not _has(model, main, name):
         return NOTHING
-    path = model.path(home, *score.overall_path)
-    cell = numbers_of(report, model).estimate(style_of(score), *path)
-    return marked(cell, is_mean_marked(report.runs[model.run], model.results, home, name))
+    is_marked = is_mean_marked(report.runs[model.run], model.results, home, name)
+    return estimated(style_of(score), find(model.space(home), score.overall_path), is_marked)
 
 
 def _worst_hint(main: MainScore) -> str:
@@ -155,21 +151,19 @@ def _worst_hint(main: MainScore) -> str:
     return f"the corruption with the worst {main.score.symbol}, and its {main.score.symbol}"
 
 
-def _worst_cell(report: Report, main: MainScore, model: ModelEntry) -> CellContent:
+def _worst_cell(main: MainScore, model: ModelEntry) -> Markup:
     worst = main.worst(model)
-    if worst is None:
+    if worst is None or main.score is None:
         return NOTHING
-    number = numbers_of(report, model).estimate(style_of(worst.score), *worst.path)
-    is_trained = worst.corruption in model.results.marked
-    name = corruption_words(worst.corruption)
-    text = Markup('<span class="worst">{}</span> {}')
-    return text.format(name, marked(number, is_trained))
+    is_trained = worst in model.results.marked
+    score = estimated(style_of(main.score), main.of(model)[worst], is_trained)
+    return Markup('<span class="worst">{}</span> {}').format(corruption_words(worst), score)
 
 
-def _rank_cell(part: Part, model: ModelEntry) -> Estimated:
+def _rank_cell(part: Part, model: ModelEntry) -> Markup:
     ranks = part.standings.ranks
     assert ranks is not None
-    return _compared_estimate(count, ranks.ranks[model.name], *ranks.intervals[model.name])
+    return with_interval(count, float(ranks.ranks[model.name]), ranks.intervals[model.name])
 
 
 def _column_title(score: Score, home: str, space: str) -> str:
@@ -182,25 +176,11 @@ def _category(name: str) -> str:
     return CATEGORY_COLORS.get(name, (name, ""))[0] if name else NOTHING
 
 
-def _score_cell(report: Report, part: Part, model: ModelEntry, name: str) -> CellContent:
-    """Return an overall score from the model's results, or from the comparison if they differ.
-
-    The two scores differ if the models were compared with humans under different corruptions.
-    """
-    style, home = style_of(SCORES[name]), part.standings.homes[name]
-    score = part.standings.scores[name][model.name]
-    path = SCORES[name].overall_path
-    recorded = find(model.space(home), path)
-    # A pointer must lead to exactly the number that is shown.
-    if recorded is not None and recorded.value == score.value:
-        cell = numbers_of(report, model).estimate(style, *model.path(home, *path))
-    else:
-        cell = _compared_estimate(style, score.value, *score.interval95)
-    return marked(cell, is_mean_marked(report.runs[model.run], model.results, home, name))
-
-
-def _compared_estimate(style: Style, *values: float) -> Estimated:
-    return Estimated(*(compared(style, value) for value in values))
+def _score_cell(report: Report, part: Part, model: ModelEntry, name: str) -> Markup:
+    """Return an overall score of a model, as it enters the comparison of models."""
+    score, home = part.standings.scores[name][model.name], part.standings.homes[name]
+    is_marked = is_mean_marked(report.runs[model.run], model.results, home, name)
+    return estimated(style_of(SCORES[name]), score, is_marked)
 
 
 def rank_tables(report: Report) -> Iterator[Table]:
@@ -253,5 +233,5 @@ def _way(name: str) -> str:
 
 
 def _rank_cells(rankings: Rankings, model: str) -> Markup:
-    cells = [compared(count, ranking.ranks[model]) for ranking in rankings.ranks.values()]
-    return Markup(" / ").join(cell.__html__() for cell in cells)
+    ranks = (float(ranking.ranks[model]) for ranking in rankings.ranks.values())
+    return Markup(" / ").join(number(count, rank) for rank in ranks)

@@ -12,11 +12,10 @@ from eyechart.reports.hidden_paths import PATHS
 from eyechart.reports.html.html_table import (
     NOTHING,
     Column,
-    Numbers,
     Table,
     TableRow,
-    count,
     counted,
+    counted_of,
     text_columns,
 )
 from eyechart.reports.series.report import Report
@@ -54,18 +53,17 @@ class Provenance:
 def provenance_of(report: Report, index: int) -> Provenance:
     """Return the provenance of a run."""
     run = report.runs[index]
-    numbers = Numbers(index, run.results)
     return Provenance(
         f"Run {index + 1}: {suite_title(run.config.suite)}",
         run.results.run.command,
-        tuple(_facts(run, numbers)),
+        tuple(_facts(run)),
         (_models(run, index), _versions(run, index), _settings(run, index), _files(report, index)),
-        tuple(_skipped(report, run, numbers)),
+        tuple(_skipped(report, run)),
         RESULTS_FILE if PATHS in report.hidden else str(run.folder / RESULTS_FILE),
     )
 
 
-def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, str]]:
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
     info, images = run.results.run, run.results.images
     yield "Made", info.made or "not recorded"
     yield "eyechart", info.versions.get("eyechart", "unknown")
@@ -76,7 +74,7 @@ def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, str]]:
     yield "Device", info.device
     yield "Run time", time_text(info)
     yield "Energy", energy_text(info)
-    used, present = (numbers.cell(count, "images", name) for name in ("used", "n_images"))
+    used, present = counted(images.used), counted(images.n_images)
     yield "Images", Markup("{} of {} from {}").format(used, present, info.images or images.source)
     yield "Digest of the images", Markup("<code>{}</code>").format(images.digest)
     yield "Stimulus", _stimulus(images.stimulus)
@@ -94,17 +92,16 @@ def _models(run: Run, index: int) -> Table:
         *text_columns("Weights"),
         Column("Trained on", numeric=False, hint="corruptions known to be in its training"),
     )
-    numbers = Numbers(index, run.results)
     rows = tuple(
         TableRow(
             (
                 model.name,
-                numbers.cell(count, "models", index, "classes"),
+                counted(model.classes),
                 Markup("<code>{}</code>").format(model.identity or "no digest"),
                 ", ".join(model.trained_on) or NOTHING,
             )
         )
-        for index, model in enumerate(run.results.models)
+        for model in run.results.models
     )
     return Table(
         f"models-{index}",
@@ -155,7 +152,7 @@ def _two_columns(
     return Table(identity, caption, text_columns(*titles), rows)
 
 
-def _skipped(report: Report, run: Run, numbers: Numbers) -> Iterator[str | Markup]:
+def _skipped(report: Report, run: Run) -> Iterator[str | Markup]:
     """Yield sentences that say which images were left out, and why."""
     damaged = run.results.images.damaged
     for image in damaged[:FIRST]:
@@ -164,36 +161,32 @@ def _skipped(report: Report, run: Run, numbers: Numbers) -> Iterator[str | Marku
         more = len(damaged) - FIRST
         text = Markup("{} more {} {} left out.")
         yield text.format(counted(more), plural(more, "damaged image"), verb(more, "was"))
-    yield from _left_out(run, numbers)
-    yield from _unmeasurable(run, numbers)
+    yield from _left_out(run)
+    yield from _unmeasurable(run)
     yield from _reasons(run)
 
 
-def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
+def _left_out(run: Run) -> Iterator[Markup]:
     reported = set()
-    for index, model in enumerate(run.results.models):
+    for model in run.results.models:
         for space, scores in model.spaces.items():
             if scores.left_out and (space, scores.left_out) not in reported:
                 reported.add((space, scores.left_out))
-                cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
-                word = plural(scores.left_out, "image")
+                images, were = counted_of(scores.left_out, "image"), verb(scores.left_out, "was")
                 text = Markup("{} {} left out in {}: the labels are not among these classes.")
-                were = verb(scores.left_out, "was")
-                yield text.format(cell, f"{word} {were}", space_title(space))
+                yield text.format(images, were, space_title(space))
 
 
-def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
+def _unmeasurable(run: Run) -> Iterator[Markup]:
     """Yield the numbers of predictions without Δv, which are the same for all models."""
     if not run.coverage:
         return  # Without clean images visual change is undefined for every prediction.
     for space, scores in run.results.models[0].spaces.items():
         for name, score in scores.corruptions.items():
             if score.unmeasurable:
-                path = ("models", 0, "spaces", space, "corruptions", name, "unmeasurable")
                 text = Markup("{}: {} predictions have no Δv: the images are too uniform ({}).")
-                yield text.format(
-                    corruption_title(name), numbers.cell(count, *path), space_title(space)
-                )
+                predictions = counted(score.unmeasurable)
+                yield text.format(corruption_title(name), predictions, space_title(space))
 
 
 def _reasons(run: Run) -> Iterator[str]:

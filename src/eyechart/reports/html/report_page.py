@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -12,7 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import plural
 from eyechart.core.storage.files import write_text
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
-from eyechart.reports.hidden_paths import IMAGES, PATHS, hidden_kinds, hide_paths
+from eyechart.reports.hidden_paths import PATHS, hidden_kinds, hide_paths
 from eyechart.reports.html.certainty import (
     agreement_table,
     coverage_table,
@@ -23,10 +22,10 @@ from eyechart.reports.html.certainty import (
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing, charts_of
 from eyechart.reports.html.embedded_images import Key, embedded
-from eyechart.reports.html.example_strips import Strip, example_keys, strip_of
-from eyechart.reports.html.html_table import NumberCell, Numbers, Table, TableChoice, count, counted
+from eyechart.reports.html.example_strips import example_keys, strip_of
+from eyechart.reports.html.html_table import counted, counted_of
 from eyechart.reports.html.leaderboard_tables import leaderboard, rank_tables, summary_table
-from eyechart.reports.html.model_summary import ModelSummary, summarize
+from eyechart.reports.html.model_summary import summarize
 from eyechart.reports.html.page import is_page, render_page
 from eyechart.reports.html.provenance_section import provenance_of
 from eyechart.reports.html.score_tables import (
@@ -37,7 +36,7 @@ from eyechart.reports.html.score_tables import (
     overviews,
 )
 from eyechart.reports.html.structure_view import View
-from eyechart.reports.html.verdict import Verdict, about_humans, verdict_on
+from eyechart.reports.html.verdict import about_humans, verdict_on
 from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.report import Part, Report, make_report
 from eyechart.reports.titles import (
@@ -51,107 +50,64 @@ from eyechart.reports.titles import (
 )
 from eyechart.results.runs import run_of
 from eyechart.results.schema import Results
-from eyechart.scores.registry import LEADERBOARD, Score
+from eyechart.scores.registry import LEADERBOARD
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One corruption: its charts and example strip. `note`: which models were trained on it.
-
-    `humans`: the human reference that models are compared with; "" for no reference.
-    `conditions`: accuracy at single conditions, such as quarter turns.
-    """
-
-    id: str
-    title: str
-    suite: str
-    charts: tuple[Chart, ...]
-    human_charts: tuple[Chart, ...]
-    strip: Strip
-    note: str
-    humans: str
-    conditions: Table | None
-
-
-@dataclass(frozen=True)
-class PartView:
-    """The content of the page for one test of the report."""
-
-    index: int
-    title: str
-    summaries: tuple[ModelSummary, ...]
-    summary: Table
-    main_charts: tuple[Chart, ...]
-    verdicts: tuple[Verdict, ...]
-    about_humans: str
-    flow: tuple[Table, ...]
-    leaderboard: Table
-    standing_charts: tuple[Chart, ...]
-    panels: tuple[Panel, ...]
-    overviews: tuple[TableChoice, ...]
-    error_tables: tuple[Table, ...]
-    error_charts: tuple[Chart, ...]
-    breakdowns: tuple[TableChoice, ...]
-    pairs: Table | None
-    agreement: Table | None
-    bounds: tuple[TableChoice, ...]
-    similar: tuple[TableChoice, ...]
-
-
-def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
-    """Return the content of the page for one test."""
+def _test_section(
+    report: Report, index: int, charts: Placing, images: Mapping[Key, str]
+) -> dict[str, object]:
+    """Return the content of the page for one test, as the template names it."""
     part = report.parts[index]
-    # Arguments are evaluated in order, and a chart is taken once: the panels of corruptions get
-    # their severity charts before the section on errors takes the rest.
-    return PartView(
-        index,
-        suite_title(part.suite),
-        tuple(summarize(report, part, model) for model in part.models),
-        summary_table(report, part, index),
-        charts.take("main-score", part=index),
-        tuple(verdict_on(report, part, model) for model in part.models),
-        about_humans(part),
-        tuple(flow_tables(report, part, index)),
-        leaderboard(report, part, index),
-        charts.take("human-index", "areas", part=index, corruption=""),
-        tuple(_panels(report, index, charts, images)),
-        tuple(overviews(report, part, index)),
-        tuple(error_tables(report, part, index)),
-        charts.take("mce", "severity", part=index),
-        tuple(breakdowns(report, part, index)),
-        pair_table(part, index),
-        agreement_table(report, part, index),
-        tuple(bounds(report, part, index)),
-        tuple(similar_tables(report, part, index)),
-    )
+    # A chart is taken once: the panels of corruptions get their severity charts before the section
+    # on errors takes the rest.
+    return {
+        "index": index,
+        "title": suite_title(part.suite),
+        "summaries": [summarize(report, part, model) for model in part.models],
+        "summary": summary_table(report, part, index),
+        "main_charts": charts.take("main-score", part=index),
+        "verdicts": [verdict_on(part, model) for model in part.models],
+        "about_humans": about_humans(part),
+        "flow": list(flow_tables(part, index)),
+        "leaderboard": leaderboard(report, part, index),
+        "standing_charts": charts.take("human-index", "areas", part=index, corruption=""),
+        "panels": [
+            _panel(report, index, number, charts, images) for number in range(len(part.corruptions))
+        ],
+        "overviews": list(overviews(report, part, index)),
+        "error_tables": list(error_tables(report, part, index)),
+        "error_charts": charts.take("mce", "severity", part=index),
+        "breakdowns": list(breakdowns(part, index)),
+        "pairs": pair_table(part, index),
+        "agreement": agreement_table(part, index),
+        "bounds": list(bounds(part, index)),
+        "similar": list(similar_tables(part, index)),
+    }
 
 
-def _panels(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> list[Panel]:
+def _panel(
+    report: Report, index: int, number: int, charts: Placing, images: Mapping[Key, str]
+) -> dict[str, object]:
+    """Return the content of the page for one corruption, as the template names it."""
     part = report.parts[index]
-    return [
-        Panel(
-            f"corruption-{index}-{number}",
-            corruption_title(name),
-            suite_title(part.suite),
-            charts.take("curves", part=index, corruption=name)
-            + charts.take("severity", part=index, corruption=name),
-            charts.take("human-index", part=index, corruption=name)
-            + charts.take("areas", part=index, corruption=name),
-            strip_of(report, part, name, images),
-            _trained_on(part, name),
-            _humans(part, name),
-            condition_table(report, part, name, f"conditions-{index}-{number}"),
-        )
-        for number, name in enumerate(part.corruptions)
-    ]
+    name = part.corruptions[number]
+    trained = [model.short for model in part.models if name in model.results.marked]
+    return {
+        "id": f"corruption-{index}-{number}",
+        "title": corruption_title(name),
+        "suite": suite_title(part.suite),
+        "charts": charts.take("curves", part=index, corruption=name)
+        + charts.take("severity", part=index, corruption=name),
+        "human_charts": charts.take("human-index", part=index, corruption=name)
+        + charts.take("areas", part=index, corruption=name),
+        "strip": strip_of(report, part, name, images),
+        "note": f"{MARK} {listed(trained)}: {MEANING}." if trained else "",
+        "humans": _human_reference(part, name),
+        "conditions": condition_table(part, name, f"conditions-{index}-{number}"),
+    }
 
 
-def _trained_on(part: Part, corruption: str) -> str:
-    names = [model.short for model in part.models if corruption in model.results.marked]
-    return f"{MARK} {listed(names)}: {MEANING}." if names else ""
-
-
-def _humans(part: Part, corruption: str) -> str:
+def _human_reference(part: Part, corruption: str) -> str:
     """Return the human reference of a corruption in words."""
     compared = False
     for model in part.models:
@@ -180,10 +136,8 @@ def title_of(report: Report) -> str:
 def summary_of(report: Report) -> Markup:
     """Return one line that describes the test."""
     suites = [
-        Markup("{} ({} {})").format(
-            suite_title(part.suite),
-            counted(len(part.corruptions)),
-            plural(len(part.corruptions), "corruption"),
+        Markup("{} ({})").format(
+            suite_title(part.suite), counted_of(len(part.corruptions), "corruption")
         )
         for part in report.parts
     ]
@@ -192,13 +146,8 @@ def summary_of(report: Report) -> Markup:
 
 
 def _images(report: Report) -> Markup:
-    cells: dict[float | None, NumberCell] = {}
-    for index, run in enumerate(report.runs):
-        cell = Numbers(index, run.results).cell(count, "images", "used")
-        cells.setdefault(cell.value, cell)
-    joined = Markup(" and ").join(cell.__html__() for cell in cells.values())
-    last = int(list(cells)[-1] or 0)
-    return joined + " " + plural(last, "image")
+    counts = list(dict.fromkeys(run.results.images.used for run in report.runs))
+    return Markup(" and ").join(map(counted, counts)) + " " + plural(counts[-1], "image")
 
 
 def _dates(report: Report) -> str:
@@ -222,7 +171,8 @@ def render_report(
     studies of held-out styles and subclasses. Images are downsized if the page would otherwise be
     too large to share.
     """
-    structure = [_hidden(view, report.hidden) for view in structure]
+    if PATHS in report.hidden:
+        structure = [hide_paths(view) for view in structure]
     charts = (*charts_of(report, overlap), *(chart for view in structure for chart in view.charts))
     runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
     images = embedded(runs, keys, MAX_IMAGES)
@@ -235,13 +185,6 @@ def render_report(
     return text
 
 
-def _hidden(view: View, hidden: Sequence[str]) -> View:
-    """Return a study without the information that the report hides."""
-    if IMAGES in hidden:
-        view = replace(view, grids=())
-    return hide_paths(view) if PATHS in hidden else view
-
-
 def _render(
     report: Report,
     charts: tuple[Chart, ...],
@@ -251,7 +194,7 @@ def _render(
     placing = Placing(charts)
     # Studies show their charts themselves; left here, they would appear again among the others.
     placing.take("structure")
-    views = [part_view(report, index, placing, images) for index in range(len(report.parts))]
+    views = [_test_section(report, index, placing, images) for index in range(len(report.parts))]
     return render_page(
         "report.html",
         charts,
@@ -270,7 +213,7 @@ def _render(
         # Last: charts that have no section above.
         other_charts=placing.take(),
         runs=[provenance_of(report, index) for index in range(len(report.runs))],
-        meanings=[(score.symbol, score.meaning) for score in _shown_scores(report)],
+        meanings=_meanings(report),
         notes=_notes(report),
         structure=structure,
     )
@@ -303,9 +246,9 @@ def report_results(
     return write_report(make_report([run_of(results)], hide=hidden_kinds(hide)), target)
 
 
-def _shown_scores(report: Report) -> list[Score]:
+def _meanings(report: Report) -> list[tuple[str, str]]:
     present = {name for part in report.parts for name in part.standings.scores}
-    return [score for score in LEADERBOARD if score.name in present]
+    return [(score.symbol, score.meaning) for score in LEADERBOARD if score.name in present]
 
 
 def _notes(report: Report) -> list[str]:

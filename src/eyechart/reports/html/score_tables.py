@@ -1,7 +1,6 @@
 """Tables of scores: by corruption and model, by class, relative to a baseline, and by condition."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -11,20 +10,19 @@ from eyechart.reports.html.html_table import (
     NOTHING,
     CellContent,
     Column,
-    Estimated,
-    NumberCell,
-    Numbers,
     Shaded,
     Table,
     TableChoice,
     TableRow,
-    compared,
-    count,
+    break_point_cell,
+    counted,
+    estimated,
     hundredths,
     marked,
-    numbers_of,
+    number,
     percent,
     space_caption,
+    span,
     style_of,
     text_columns,
 )
@@ -32,25 +30,25 @@ from eyechart.reports.html.leaderboard_tables import model_label
 from eyechart.reports.number_text import UNDETERMINED
 from eyechart.reports.series.model_errors import ErrorScores, error_columns, errors_in
 from eyechart.reports.series.model_scores import is_mean_marked, mark_note
-from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
+from eyechart.reports.series.report import Part, Report
 from eyechart.reports.titles import corruption_title, listed, short_names, space_title
-from eyechart.results.model_results import ClassResults
+from eyechart.results.model_results import ClassResults, SpaceResults
+from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import BY_RELEVANCE, DECLARED, HUMANS, SCORES, Score, find
+from eyechart.stats.estimate import Estimate
 
 
 def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
     """Yield a table for each score and label space in which any corruption has this score."""
     for score in BY_RELEVANCE:
         for space in part.spaces:
-            rows = tuple(
-                _corruption_row(report, part, space, name, score) for name in part.corruptions
-            )
+            rows = tuple(_corruption_row(part, space, name, score) for name in part.corruptions)
             if not _is_empty(rows):
                 title = f"{score.symbol}, {space_title(space)}"
                 table = Table(
                     f"overview-{index}-{score.name}-{space}",
                     Markup("{} by corruption: {} ({})").format(
-                        score.symbol, score.meaning, space_caption(report, part, space)
+                        score.symbol, score.meaning, space_caption(part, space)
                     ),
                     _columns(part),
                     (*rows, _mean_row(report, part, space, score)) if score.has_mean else rows,
@@ -58,10 +56,10 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
                     mark_note(model.results for model in part.models),
                     kind="stacked by-model",
                 )
-                yield TableChoice(title, table)
+                yield title, table
 
 
-def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
+def bounds(part: Part, index: int) -> Iterator[TableChoice]:
     """Yield tables of the lowest and highest scores that the observed ranges allow for."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
@@ -70,7 +68,7 @@ def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
             continue
         for space in part.spaces:
             rows = tuple(
-                TableRow((corruption_title(name), *_spans(report, part, space, name, score)))
+                TableRow((corruption_title(name), *_spans(part, space, name, score)))
                 for name in part.corruptions
             )
             if not _is_empty(rows):
@@ -78,7 +76,7 @@ def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
                 caption = f"Bounds of {title}, over all curves that fit the observed range"
                 identity = f"bounds-{index}-{score.column}-{score.letter}-{space}"
                 table = Table(identity, caption, _columns(part), rows, kind="by-model")
-                yield TableChoice(title, table)
+                yield title, table
 
 
 def _is_empty(rows: tuple[TableRow, ...]) -> bool:
@@ -89,54 +87,38 @@ def _columns(part: Part) -> tuple[Column, ...]:
     return (*text_columns("Corruption"), *(Column(model.short) for model in part.models))
 
 
-def _corruption_row(
-    report: Report, part: Part, space: str, corruption: str, score: Score
-) -> TableRow:
-    path = score.path(corruption)
-    shaded = (
-        _shaded(
-            _cell(report, part, model, space, score, path),
-            score,
-            corruption in model.results.marked,
-        )
-        for model in part.models
-    )
-    return TableRow((corruption_title(corruption), *shaded))
+def _corruption_row(part: Part, space: str, corruption: str, score: Score) -> TableRow:
+    cells: list[CellContent] = []
+    for model in part.models:
+        estimate = find(model.space(space), score.path(corruption))
+        cell = _cell(part, estimate, score, corruption in model.results.marked)
+        # A break point that may be beyond the observed range is not shaded.
+        is_open = score.group == "break" and estimate is not None and not estimate.has_interval
+        if estimate is not None and estimate.is_known and not is_open:
+            share = estimate.value if score.is_dark_when_high else 1 - estimate.value
+            cells.append(Shaded(cell, min(1.0, max(0.0, share))))
+        else:
+            cells.append(cell)
+    return TableRow((corruption_title(corruption), *cells))
 
 
-def _cell(
-    report: Report, part: Part, model: ModelEntry, space: str, score: Score, path: tuple[str, ...]
-) -> Estimated | NumberCell | Markup | None:
-    """Return a score at a path within a label space; None if it is missing."""
-    estimate = find(model.space(space), path)
+def _cell(part: Part, estimate: Estimate | None, score: Score, is_marked: bool) -> Markup:
+    """Return a score, with its interval unless there are many models."""
     if estimate is None:
-        return None
-    numbers, at = numbers_of(report, model), model.path(space, *path)
-    if score.group == "break":
-        return numbers.break_point(style_of(score), *at)
-    if len(part.models) > MANY:
-        return numbers.cell(style_of(score), *at, "value")
-    return numbers.estimate(style_of(score), *at)
-
-
-def _shaded(
-    cell: Estimated | NumberCell | Markup | None, score: Score, is_marked: bool
-) -> CellContent | Shaded:
-    if isinstance(cell, Markup):
-        return marked(cell, is_marked)
-    number = cell.value if isinstance(cell, Estimated) else cell
-    if cell is None or number is None or number.value is None:
         return NOTHING
-    share = number.value if score.is_dark_when_high else 1 - number.value
-    return Shaded(marked(cell, is_marked), min(1.0, max(0.0, share)))
+    if isinstance(estimate, BreakPoint):
+        return marked(break_point_cell(style_of(score), estimate), is_marked)
+    if len(part.models) > MANY:
+        return marked(number(style_of(score), estimate.value), is_marked and estimate.is_known)
+    return estimated(style_of(score), estimate, is_marked)
 
 
 def _mean_row(report: Report, part: Part, space: str, score: Score) -> TableRow:
-    cells: list[CellContent] = []
+    cells = []
     for model in part.models:
         is_marked = is_mean_marked(report.runs[model.run], model.results, space, score.name)
-        cell = _cell(report, part, model, space, score, score.overall_path)
-        cells.append(NOTHING if cell is None else marked(cell, is_marked))
+        estimate = find(model.space(space), score.overall_path)
+        cells.append(_cell(part, estimate, score, is_marked))
     has_all = all(
         find(model.space(space), score.path(corruption)) is not None
         for model in part.models
@@ -145,16 +127,11 @@ def _mean_row(report: Report, part: Part, space: str, score: Score) -> TableRow:
     return TableRow(("Mean" if has_all else "Mean of available values", *cells), is_total=True)
 
 
-def _spans(
-    report: Report, part: Part, space: str, corruption: str, score: Score
-) -> Iterator[CellContent]:
+def _spans(part: Part, space: str, corruption: str, score: Score) -> Iterator[Markup]:
     for model in part.models:
         scores, path = model.space(space), ("corruptions", corruption, *score.bounds)
         ends = None if find(scores, score.path(corruption)) is None else find(scores, path)
-        if ends is None or None in ends:
-            yield NOTHING
-        else:
-            yield numbers_of(report, model).span(style_of(score), *model.path(space, *path))
+        yield NOTHING if ends is None or None in ends else span(style_of(score), ends)
 
 
 MOST, FEWER = 20, 10
@@ -177,7 +154,7 @@ COLUMNS = (
 )
 
 
-def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
+def breakdowns(part: Part, index: int) -> Iterator[TableChoice]:
     """Yield a table of classes for each model and label space with results by class.
 
     Insufficient data do not show which classes are the hardest.
@@ -189,28 +166,20 @@ def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
             if scores is None or scores.verdict:
                 continue
             if any(row.n_images >= ENOUGH for row in scores.by_class):
-                title = f"{model.short}, {space_title(space)}"
-                table = _class_table(numbers_of(report, model), model, space, scores.by_class, most)
-                name = f"classes-{index}-{space}-{model.run}-{model.index}"
-                yield TableChoice(title, replace(table, id=name))
+                identity = f"classes-{index}-{space}-{model.run}-{model.index}"
+                title = space_title(space)
+                table = _class_table(identity, f"{model.short} by class in {title}", scores, most)
+                yield f"{model.short}, {title}", table
 
 
-def _class_table(
-    numbers: Numbers, model: ModelEntry, space: str, classes: Sequence[ClassResults], most: int
-) -> Table:
-    # Positions among all classes, because these are what a path in results.json counts.
-    present = [number for number, row in enumerate(classes) if row.n_images >= ENOUGH]
-    order = sorted(present, key=lambda number: _right(classes[number]))
-    rows = tuple(
-        _class_row(numbers, classes[number], model.path(space, "by_class", number))
-        for number in order[:most]
-    )
-    total, fewer = len(present), len(classes) - len(present)
+def _class_table(identity: str, caption: str, scores: SpaceResults, most: int) -> Table:
+    present = [row for row in scores.by_class if row.n_images >= ENOUGH]
+    rows = tuple(map(_class_row, sorted(present, key=_right)[:most]))
+    total, fewer = len(present), len(scores.by_class) - len(present)
     selection = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
-    caption = f"{model.short} by class in {space_title(space)}: {selection}"
     more = f"{fewer:,} more {plural(fewer, 'class')} {verb(fewer, 'has')}"
     note = f"{more} fewer than {ENOUGH} images." if fewer else ""
-    return Table("", caption, COLUMNS, rows, True, note)
+    return Table(identity, f"{caption}: {selection}", COLUMNS, rows, True, note)
 
 
 def _right(row: ClassResults) -> float:
@@ -218,29 +187,32 @@ def _right(row: ClassResults) -> float:
     return row.corrupted.value if row.corrupted.is_known else 2.0
 
 
-def _class_row(numbers: Numbers, row: ClassResults, path: Steps) -> TableRow:
-    right = numbers.estimate(hundredths, *path, "corrupted")
+def _class_row(row: ClassResults) -> TableRow:
+    right = estimated(hundredths, row.corrupted)
     return TableRow(
         (
             row.name or str(row.label),
-            numbers.cell(count, *path, "n_images"),
-            numbers.cell(hundredths, *path, "clean"),
+            counted(row.n_images),
+            number(hundredths, row.clean),
             Shaded(right, 1 - _right(row)) if row.corrupted.is_known else NOTHING,
-            _with(numbers, corruption_title(row.worst) if row.worst else "", *path, "worst_rate"),
-            _with(numbers, row.instead, *path, "instead_share"),
+            _with_share(corruption_title(row.worst) if row.worst else "", row.worst_rate),
+            _with_share(row.instead, row.instead_share),
         )
     )
 
 
-def _with(numbers: Numbers, word: str, *path: str | int) -> Markup:
-    """Return a word followed by the percentage at `path`, if there is one."""
-    if not word or numbers.get(*path) is None:
+def _with_share(word: str, share: float | None) -> Markup:
+    """Return a word followed by a percentage, if there is one."""
+    if not word or share is None:
         return NOTHING if not word else Markup("{}").format(word)
-    return Markup('{} <span class="interval">{}</span>').format(word, numbers.cell(percent, *path))
+    return Markup('{} <span class="interval">{}</span>').format(word, number(percent, share))
 
 
 MEANS_OF = {score.name: SCORES[score.mean] for score in DECLARED if score.mean}
 """Scores relative to a baseline, each with the name of its mean over corruptions."""
+
+UNSURE = Markup('<abbr class="unsure" title="95 % interval {}">?</abbr>').format(UNDETERMINED)
+"""Mark after a score whose interval is undetermined."""
 
 
 def error_tables(report: Report, part: Part, index: int) -> Iterator[Table]:
@@ -280,40 +252,24 @@ def _error_table(
 def _error_row(
     report: Report, row: ErrorScores, name: str, mean: str, corruptions: Sequence[str]
 ) -> TableRow:
-    model, numbers = row.model, numbers_of(report, row.model)
-    home = model.path(row.space, "corruption_error")
-    table = row.by_corruption(name == "relative_ce")
-    overall: CellContent = NOTHING
-    if row.mean(name == "relative_ce") is not None:
+    model, is_relative = row.model, name == "relative_ce"
+    overall = NOTHING
+    if (estimate := row.mean(is_relative)) is not None:
         is_marked = is_mean_marked(report.runs[model.run], model.results, row.space, mean)
-        overall = marked(numbers.estimate(style_of(SCORES[mean]), *home, mean), is_marked)
-    cells = (
-        marked(
-            _queried(
-                numbers.cell(style_of(SCORES[name]), *home, name, corruption, "value"),
-                not table[corruption].has_interval,
-            ),
-            corruption in model.results.marked,
-        )
-        if corruption in table
-        else NOTHING
-        for corruption in corruptions
-    )
+        overall = estimated(style_of(SCORES[mean]), estimate, is_marked)
+    cells = [NOTHING] * len(corruptions)
+    for place, corruption in enumerate(corruptions):
+        if (score := row.by_corruption(is_relative).get(corruption)) is not None:
+            cell = number(style_of(SCORES[name]), score.value)
+            cell += Markup("") if score.has_interval else UNSURE
+            cells[place] = marked(cell, corruption in model.results.marked)
     # 1 − clean accuracy, so that the page has a single clean error: the one inside relative CE
     # counts each image as often as it was sampled. It is formatted like the scores next to it.
-    clean = compared(style_of(SCORES[mean]), row.clean_error)
+    clean = number(style_of(SCORES[mean]), row.clean_error)
     return TableRow((model_label(model), clean, overall, *cells), model.name)
 
 
-def _queried(cell: NumberCell, is_undetermined: bool) -> CellContent:
-    """Return a score, followed by a question mark if its interval is undetermined."""
-    if not is_undetermined:
-        return cell
-    mark = Markup('<abbr class="unsure" title="95 % interval {}">?</abbr>')
-    return Markup("{}{}").format(cell, mark.format(UNDETERMINED))
-
-
-def condition_table(report: Report, part: Part, corruption: str, identity: str) -> Table | None:
+def condition_table(part: Part, corruption: str, identity: str) -> Table | None:
     """Return accuracy at single conditions by model and label space; None if there are none."""
     names = dict.fromkeys(
         condition.condition
@@ -326,28 +282,26 @@ def condition_table(report: Report, part: Part, corruption: str, identity: str) 
     rows: list[TableRow] = []
     humans: dict[str, TableRow] = {}
     for model in part.models:
-        numbers = numbers_of(report, model)
         for space, scores in model.results.spaces.items():
             if corruption not in scores.corruptions or not names:
                 continue
-            conditions = scores.corruptions[corruption].conditions
-            path = (*model.path(space), "corruptions", corruption, "conditions")
-            places = {condition.condition: place for place, condition in enumerate(conditions)}
+            conditions = {one.condition: one for one in scores.corruptions[corruption].conditions}
+            shown = [conditions.get(name) for name in names]
             cells = [
-                numbers.estimate(hundredths, *path, places[name], "accuracy")
-                if name in places
-                else NOTHING
-                for name in names
+                NOTHING
+                if condition is None or condition.accuracy is None
+                else estimated(hundredths, condition.accuracy)
+                for condition in shown
             ]
             label = model_label(model)
             rows.append(TableRow((label, space_title(space), *cells), model=model.name))
-            sources = {one.human_source for one in conditions if one.human_source}
+            sources = {one.human_source for one in conditions.values() if one.human_source}
             if sources:
-                known = [
-                    numbers.cell(hundredths, *path, places[name], "human_accuracy")
-                    for name in names
-                ]
                 title = f"Humans ({listed(sorted(sources))})"
+                known = (
+                    number(hundredths, None if condition is None else condition.human_accuracy)
+                    for condition in shown
+                )
                 humans[space] = TableRow((title, space_title(space), *known))
     if not rows:
         return None

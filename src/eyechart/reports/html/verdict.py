@@ -4,8 +4,8 @@ Every claim is based on a statistical test; with insufficient data, no claim is 
 that is not compared with humans is judged by mCE, R_a, R_p or its errors.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import isnan
 
 from markupsafe import Markup
@@ -14,20 +14,21 @@ from eyechart.core.phrases import plural
 from eyechart.humans.transfer import bare_name
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.html.html_table import (
-    NumberCell,
-    Numbers,
-    Style,
     counted,
+    counted_of,
     delta,
+    estimated,
     images_behind,
-    numbers_of,
+    number,
     percent,
+    span,
     style_of,
 )
-from eyechart.reports.series.report import ModelEntry, Part, Report, Steps, lacks_data
+from eyechart.reports.series.report import ModelEntry, Part, lacks_data
 from eyechart.reports.titles import corruption_words, listed, short_names
 from eyechart.results.curve_results import HumanComparison
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
+from eyechart.results.model_results import SpaceResults
 from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT
 
@@ -43,28 +44,7 @@ NO_CLAIM = ("unclear", "insufficient data")
 NO_HUMANS = ("unclear", "not compared with humans")
 
 
-@dataclass(frozen=True)
-class HumanScores:
-    """A model compared with humans under one corruption, and its location in results.json."""
-
-    corruption: str
-    humans: HumanComparison
-    numbers: Numbers
-    path: Steps
-
-    def cell(self, style: Style, *steps: str | int) -> NumberCell:
-        """Return the number at this path within the comparison."""
-        return self.numbers.cell(style, *self.path, *steps)
-
-    def is_ahead(self, side: str) -> bool:
-        """Return whether "humans" or "model" is significantly ahead, Holm-corrected."""
-        # Ranges are from the test of one corruption; only the p-value is corrected for their
-        # number.
-        p_value = self.humans.p_humans if side == "humans" else self.humans.p_model
-        return p_value < SIGNIFICANT and any(lead.who == side for lead in self.humans.tested)
-
-
-Compared = Sequence[HumanScores]
+Compared = Mapping[str, HumanComparison]
 """Comparisons of one model and property with humans, by corruption."""
 
 
@@ -78,46 +58,47 @@ class Basis:
     space: str
     letter: str
     compared: Compared
-    numbers: Numbers
     tone: tuple[str, str]
 
-    def n_ahead(self, side: str) -> int:
-        """Return the number of corruptions under which "humans" or "model" leads significantly."""
-        return n_ahead(self.compared, side)
 
-
-def basis_of(report: Report, part: Part, model: ModelEntry) -> Basis | None:
+def basis_of(part: Part, model: ModelEntry) -> Basis | None:
     """Return the comparison with humans that decides the verdict; None if there is none."""
-    numbers = numbers_of(report, model)
     # Accuracy before consistency; the first comparison with humans decides the verdict.
     for space, letter in ((space, letter) for letter in PROPERTIES for space in part.spaces):
         scores = model.space(space)
         if scores is not None and f"hmri_{letter}" in scores.means:
-            compared = list(human_scores(numbers, part, model, space, letter))
+            compared = human_comparisons(part, model, space, letter)
             tone = BADGES[n_ahead(compared, "humans") > 0, n_ahead(compared, "model") > 0]
             if not scores.means[f"hmri_{letter}"].is_known:
                 tone = NO_HUMANS
             elif scores.verdict:
                 tone = NO_CLAIM
-            return Basis(space, letter, compared, numbers, tone)
+            return Basis(space, letter, compared, tone)
     return None
 
 
-def human_scores(
-    numbers: Numbers, part: Part, model: ModelEntry, space: str, letter: str
-) -> Iterator[HumanScores]:
-    """Yield how a model compares with humans under each corruption that means include."""
+def human_comparisons(part: Part, model: ModelEntry, space: str, letter: str) -> Compared:
+    """Return how a model compares with humans under each corruption that means include."""
     scores = model.space(space)
-    for corruption, results in ({} if scores is None else scores.corruptions).items():
-        humans = results.properties[letter].humans if letter in results.properties else None
-        if humans is not None and corruption in part.standings.board.counted:
-            path = model.path(space, "corruptions", corruption, PROPERTIES[letter], "humans")
-            yield HumanScores(corruption, humans, numbers, path)
+    corruptions = {} if scores is None else scores.corruptions
+    return {
+        name: humans
+        for name, results in corruptions.items()
+        if name in part.standings.board.counted and letter in results.properties
+        if (humans := results.properties[letter].humans) is not None
+    }
+
+
+def is_ahead(humans: HumanComparison, side: str) -> bool:
+    """Return whether "humans" or "model" is significantly ahead, Holm-corrected."""
+    # Ranges are from the test of one corruption; only the p-value is corrected for their number.
+    p_value = humans.p_humans if side == "humans" else humans.p_model
+    return p_value < SIGNIFICANT and any(lead.who == side for lead in humans.tested)
 
 
 def n_ahead(compared: Compared, side: str) -> int:
     """Return the number of corruptions under which "humans" or "model" leads significantly."""
-    return sum(scores.is_ahead(side) for scores in compared)
+    return sum(is_ahead(humans, side) for humans in compared.values())
 
 
 WIDE = 0.1
@@ -156,37 +137,31 @@ class Verdict:
     details: Markup | str = ""
 
 
-def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
+def verdict_on(part: Part, model: ModelEntry) -> Verdict:
     """Return the verdict on a model in one test, with the corruptions it was trained on."""
-    verdict = _verdict(report, part, model)
-    details = Markup("{} {}").format(verdict.details, _trained_on(part, model)).strip()
-    return replace(verdict, details=details)
-
-
-def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
-    numbers = numbers_of(report, model)
-    basis = basis_of(report, part, model)
+    basis, details = basis_of(part, model), Markup("")
     if basis is None:
         tone = NO_CLAIM if lacks_data([model], part.standings.space) else NO_HUMANS
-        return Verdict(model, *tone, _without_humans(part, model, numbers))
-    means, compared = (numbers, model.path(basis.space), basis.letter), basis.compared
-    if basis.tone == NO_HUMANS:
-        return Verdict(model, *NO_HUMANS, NO_AREA)
-    if basis.tone == NO_CLAIM:
-        return Verdict(model, *NO_CLAIM, _no_claim(model, basis))
-    return Verdict(
-        model, *basis.tone, _compared_with_humans(*means, compared), _lead_details(compared)
-    )
+        text = _without_humans(part, model)
+    elif basis.tone == NO_HUMANS:
+        tone, text = NO_HUMANS, NO_AREA
+    elif basis.tone == NO_CLAIM:
+        tone, text = NO_CLAIM, _no_claim(model, basis)
+    else:
+        tone, text = basis.tone, _compared_with_humans(model, basis)
+        details = _lead_details(basis)
+    details = Markup("{} {}").format(details, _trained_on(part, model)).strip()
+    return Verdict(model, *tone, text, details)
 
 
-def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
+def too_few(model: ModelEntry, space: str) -> Markup:
     """Return the available and the required number of images: "5 images in 3 categories; …".
 
     The required number is in the evaluation's note on insufficient data.
     """
     scores = model.results.spaces[space]
-    text = images_behind(numbers, model, space)
     needed = scores.verdict.partition("(")[2].partition(";")[0]
+    text = images_behind(scores, space)
     return text + (Markup("; {} are needed").format(needed) if needed else Markup(""))
 
 
@@ -253,32 +228,31 @@ def _caution(part: Part) -> str:
 # Compared with humans
 
 
-def _compared_with_humans(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
-    names = [f"{name}_{letter}" for name in ("hmri", "mrsi")]
-    hmri, mrsi = ((*path, "means", name) for name in names)
-    index, superiority = (
-        numbers.cell(style_of(SCORES[name]), *path, "means", name, "value") for name in names
-    )
+def _compared_with_humans(model: ModelEntry, basis: Basis) -> Markup:
+    letter, compared = basis.letter, basis.compared
+    means = model.results.spaces[basis.space].means
+    hmri, mrsi = (means[f"{name}_{letter}"] for name in ("hmri", "mrsi"))
     text = Markup("reaches {} of human {} over {} (HMRI {})").format(
-        numbers.estimate(percent, *hmri),
+        estimated(percent, hmri),
         PROPERTIES[letter],
         _which(compared),
-        index,
+        number(style_of(SCORES[f"hmri_{letter}"]), hmri.value),
     )
+    superiority = number(style_of(SCORES[f"mrsi_{letter}"]), mrsi.value)
     # MRSI is above 0 wherever curves cross by chance, so that only a test makes it a lead.
     if n_ahead(compared, "model"):
         more = Markup(" and is ahead of humans by {} of its area (MRSI {})")
-        text += more.format(numbers.estimate(percent, *mrsi), superiority)
+        text += more.format(estimated(percent, mrsi), superiority)
     elif n_ahead(compared, "humans"):
         more = Markup(" and is nowhere significantly ahead of humans (MRSI {})")
         text += more.format(superiority)
-    return text + _farthest_behind(compared, letter) + "."
+    return text + _farthest_behind(basis) + "."
 
 
 def _which(compared: Compared) -> Markup:
     """Return the number of corruptions, and how many of them humans saw directly."""
-    direct = sum(scores.humans.kind == "direct" for scores in compared)
-    text = Markup("{} {}").format(counted(len(compared)), plural(len(compared), "corruption"))
+    direct = sum(humans.kind == "direct" for humans in compared.values())
+    text = counted_of(len(compared), "corruption")
     if direct == len(compared):
         return text + " that humans saw"
     if not direct:
@@ -287,36 +261,41 @@ def _which(compared: Compared) -> Markup:
     return text + Markup(", {} that humans saw and {} that look alike").format(seen, alike)
 
 
-def _lead_details(compared: Compared) -> Markup:
+def _lead_details(basis: Basis) -> Markup:
     """Return further findings: where humans or the model lead, and unobserved ranges."""
-    text = Markup("")
+    compared, text = basis.compared, Markup("")
     humans, model = (n_ahead(compared, side) for side in ("humans", "model"))
     if humans or model:
         text = Markup(
-            "At some visual changes, humans lead significantly under {} of the {} {}, and the"
+            "At some visual changes, humans lead significantly under {} of the {}, and the"
             " model leads under {} (corrected for the number of corruptions); both can lead under"
             " the same corruption. "
         ).format(
-            *(counted(humans) if humans else "none", counted(len(compared))),
-            *(plural(len(compared), "corruption"), counted(model) if model else "none"),
+            counted(humans) if humans else "none",
+            counted_of(len(compared), "corruption"),
+            counted(model) if model else "none",
         )
         text += _first_behind(compared)
-    return Markup((text + _open(compared) + below_crowd(compared)).rstrip())
+    text += _open(compared)
+    if basis.letter == "a":
+        text += below_crowd(compared)
+    return Markup(text.rstrip())
 
 
 def below_crowd(compared: Compared) -> Markup:
-    """Return where the packaged human area is smaller than the area implied by the VCR paper."""
+    """Return where the packaged human area is smaller than the area implied by the VCR paper.
+
+    The comparisons are those of accuracy.
+    """
     implied, area = implied_areas(), style_of(SCORES["r_a"])
     areas = [
         Markup("{} {} against {}").format(
-            corruption_words(scores.corruption),
-            scores.cell(area, "areas", "human"),
-            area(implied[bare_name(scores.corruption)]),
+            corruption_words(corruption),
+            number(area, humans.areas.human),
+            area(implied[bare_name(corruption)]),
         )
-        for scores in compared
-        if is_packaged(scores.humans.reference)
-        and bare_name(scores.corruption) in implied
-        and scores.path[-2] == PROPERTIES["a"]
+        for corruption, humans in compared.items()
+        if is_packaged(humans.reference) and bare_name(corruption) in implied
     ]
     if not areas:
         return Markup("")
@@ -326,142 +305,131 @@ def below_crowd(compared: Compared) -> Markup:
     ).format(Markup("; ").join(areas))
 
 
-def _farthest_behind(compared: Compared, letter: str) -> Markup:
+def _farthest_behind(basis: Basis) -> Markup:
     """Return where humans are farthest ahead, within ranges of a significant lead."""
+    compared = basis.compared
     if not n_ahead(compared, "humans") and not n_ahead(compared, "model"):
         return Markup("; the difference is not significant under any of them")
     # Only where the test finds humans ahead: elsewhere the largest difference may be noise.
     gaps = [
-        (human - model, scores, index)
-        for scores in compared
-        if scores.is_ahead("humans")
-        for index, (change, human, model) in enumerate(
-            zip(
-                scores.humans.line.delta_v,
-                scores.humans.line.values,
-                scores.humans.model_line.values,
-                strict=True,
-            )
+        (human - model, corruption, change, model, human)
+        for corruption, humans in compared.items()
+        if is_ahead(humans, "humans")
+        for change, human, model in zip(
+            humans.line.delta_v, humans.line.values, humans.model_line.values, strict=True
         )
         if change is not None and human is not None and model is not None
-        if any(
-            lead.who == "humans" and lead.start <= change <= lead.end
-            for lead in scores.humans.tested
-        )
+        if any(lead.who == "humans" and lead.start <= change <= lead.end for lead in humans.tested)
     ]
     if not gaps:
         return Markup("")
-    _, scores, index = max(gaps, key=lambda gap: gap[0])
+    _, corruption, change, model, human = max(gaps, key=lambda gap: gap[0])
     return Markup(
         "; it is farthest behind under {} at a visual change (Δv) of {}, where {} of its"
         " predictions are {} and {} of human responses"
     ).format(
-        corruption_words(scores.corruption),
-        scores.cell(delta, "line", "delta_v", index),
-        scores.cell(percent, "model_line", "values", index),
-        "correct" if letter == "a" else "unchanged",
-        scores.cell(percent, "line", "values", index),
+        corruption_words(corruption),
+        number(delta, change),
+        number(percent, model),
+        "correct" if basis.letter == "a" else "unchanged",
+        number(percent, human),
     )
 
 
 def _first_behind(compared: Compared) -> Markup:
     """Return where the model first falls significantly behind humans; "" if it never does."""
     leads = [
-        (lead.start, scores, index)
-        for scores in compared
-        if scores.is_ahead("humans")
-        for index, lead in enumerate(scores.humans.tested)
+        (lead, corruption)
+        for corruption, humans in compared.items()
+        if is_ahead(humans, "humans")
+        for lead in humans.tested
         if lead.who == "humans"
     ]
     if not leads:
         return Markup("")
-    _, scores, index = min(leads, key=lambda lead: lead[0])
-    ends = (scores.cell(delta, "tested", index, end) for end in ("start", "end"))
+    lead, corruption = min(leads, key=lambda pair: pair[0].start)
     text = Markup("The model first falls significantly behind humans under {}, at Δv {} to {}. ")
-    return text.format(corruption_words(scores.corruption), *ends)
+    ends = (number(delta, end) for end in (lead.start, lead.end))
+    return text.format(corruption_words(corruption), *ends)
 
 
 def _open(compared: Compared) -> Markup:
     """Return a sentence on the uncertainty of HMRI due to unobserved ranges; "" if it is small."""
-    widths = [
-        (high - low, scores)
-        for scores in compared
-        for low, high in [scores.humans.hmri_bounds]
+    widths = {
+        corruption: high - low
+        for corruption, humans in compared.items()
+        for low, high in [humans.hmri_bounds]
         if not isnan(low) and not isnan(high)
-    ]
-    width, widest = max(widths, key=lambda pair: pair[0], default=(0.0, None))
-    if widest is None or width < WIDE:
+    }
+    widest = max(widths, key=lambda corruption: widths[corruption], default="")
+    if not widths or widths[widest] < WIDE:
         return Markup("")
     # The bounds of HMRI of both properties are formatted alike.
-    style = style_of(SCORES["hmri_a"], is_short=True)
-    span = widest.numbers.span(style, *widest.path, "hmri_bounds")
+    bounds = span(style_of(SCORES["hmri_a"], is_short=True), compared[widest].hmri_bounds)
     text = Markup("Not every visual change was tested: under {}, HMRI may be anywhere from {}.")
-    return text.format(corruption_words(widest.corruption), span)
+    return text.format(corruption_words(widest), bounds)
 
 
 def _no_claim(model: ModelEntry, basis: Basis) -> Markup:
-    numbers, path = basis.numbers, model.path(basis.space)
+    means = model.results.spaces[basis.space].means
     indices = (
-        numbers.estimate(style_of(SCORES[name], is_short=True), *path, "means", name)
+        estimated(style_of(SCORES[name], is_short=True), means[name])
         for name in (f"hmri_{basis.letter}", f"mrsi_{basis.letter}")
     )
     return Markup(
         "cannot be compared with humans, because the data are insufficient ({}). On these data, it"
-        " reaches HMRI {} and MRSI {} over {} {}."
-    ).format(
-        too_few(model, basis.space, numbers),
-        *indices,
-        *(counted(len(basis.compared)), plural(len(basis.compared), "corruption")),
-    )
+        " reaches HMRI {} and MRSI {} over {}."
+    ).format(too_few(model, basis.space), *indices, counted_of(len(basis.compared), "corruption"))
 
 
 # Without humans
 
 
-def _without_humans(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
+def _without_humans(part: Part, model: ModelEntry) -> Markup:
     """Return a verdict by the first available score: mCE, R_a, R_p or the error."""
     space = part.standings.space
     scores = model.space(space)
     if scores is None:
         return Markup("has no scores in the label space of this test.")
+    claim = _claim(part, model, scores)
     if scores.verdict:
         text = Markup("cannot be judged: the data are insufficient ({}). On these data, it {}.")
-        return text.format(too_few(model, space, numbers), _claim(part, model, numbers))
-    return _claim(part, model, numbers) + _hardest(model, numbers, space) + "."
+        return text.format(too_few(model, space), claim)
+    return claim + _hardest(scores) + "."
 
 
-def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
-    path = model.path(part.standings.space)
-    scores = model.results.spaces[part.standings.space]
+def _claim(part: Part, model: ModelEntry, scores: SpaceResults) -> Markup:
     errors = scores.corruption_error
     # A mean over some of the corruptions does not describe the whole test; no leaderboard has it.
     present = part.standings.scores
     if "mce" in present and errors is not None and errors.baseline == model.name:
         return Markup("is the baseline by whose errors the other models’ errors are divided (mCE)")
     if errors is not None and errors.mce is not None:
-        mce = numbers.estimate(percent, *path, "corruption_error", "mce")
         baseline = short_names([errors.baseline])[0]
-        return Markup("makes {} as many errors as {} (mCE)").format(mce, baseline)
+        return Markup("makes {} as many errors as {} (mCE)").format(
+            estimated(percent, errors.mce), baseline
+        )
     for name, text in AREA_CLAIMS.items():
         if name in present and name in scores.means:
-            value = numbers.cell(style_of(SCORES[name]), *path, "means", name, "value")
-            return Markup(text).format(numbers.estimate(percent, *path, "means", name), value)
+            area = scores.means[name]
+            value = number(style_of(SCORES[name]), area.value)
+            return Markup(text).format(estimated(percent, area), value)
     if "error" in scores.means:
-        error = numbers.estimate(percent, *path, "means", "error")
+        error = estimated(percent, scores.means["error"])
         return Markup("is incorrect in {} of its predictions for corrupted images").format(error)
     return Markup("has no score over all corruptions")
 
 
-def _hardest(model: ModelEntry, numbers: Numbers, space: str) -> Markup:
+def _hardest(scores: SpaceResults) -> Markup:
     """Return the corruption with the highest error rate."""
     errors = {
         name: results.error.value
-        for name, results in model.results.spaces[space].corruptions.items()
+        for name, results in scores.corruptions.items()
         if results.error is not None and results.error.is_known
     }
     worst = max(errors, key=lambda name: errors[name], default="")
     # With one corruption, "errs most" would be trivial.
     if len(errors) < 2 or errors[worst] < MIN_ERROR:
         return Markup("")
-    error = numbers.cell(percent, *model.path(space, "corruptions", worst, "error", "value"))
+    error = number(percent, errors[worst])
     return Markup("; it errs most under {} ({})").format(corruption_words(worst), error)

@@ -27,14 +27,13 @@ class CurveSeries:
     """A model's curve under a corruption.
 
     `line` is the curve on the panel's scale; `curve` is the curve on its native scale, with its
-    bins. `at` is the path to its scores in the model's results.
+    bins.
     """
 
     model: ModelEntry
     score: PropertyResults
     line: SampledCurve
     curve: ModelCurve
-    at: tuple[str, ...]
 
     @property
     def area(self) -> float | None:
@@ -53,28 +52,19 @@ class CurveSeries:
 
 
 @dataclass(frozen=True, eq=False)
-class HumanSeries:
-    """The human curve, and the model whose results contain it at the path `at`."""
-
-    line: SampledCurve
-    area: float | None
-    model: ModelEntry
-    at: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class CurvePanel(OfCorruption):
     """All curves of one property ("a" or "p") under one corruption in one label space.
 
-    `is_corrected`: whether the scale is corrected for chance. `notes`: why models have no curve.
-    `is_compared`: whether models are compared with humans, on any scale.
+    `humans`: the comparison that contains the human curve. `notes`: why models have no curve.
+    `is_corrected`: whether the scale is corrected for chance. `is_compared`: whether models are
+    compared with humans, on any scale.
     """
 
     corruption: str
     space: str
     letter: str
     curves: tuple[CurveSeries, ...]
-    humans: HumanSeries | None
+    humans: HumanComparison | None
     notes: tuple[str, ...]
     is_corrected: bool
     is_compared: bool
@@ -125,9 +115,8 @@ def curve_panel(
     With `human_scale`, all curves are corrected for chance if the comparison with humans is.
     Otherwise models keep their native scale, and the human curve is left out if its scale differs.
     """
-    at = ("spaces", space, "corruptions", corruption, PROPERTIES[letter])
     curves, notes = [], []
-    compared: tuple[ModelEntry, HumanComparison] | None = None
+    humans: HumanComparison | None = None
     is_compared = False
     for model in models:
         score = property_of(model, space, corruption, letter)
@@ -135,21 +124,13 @@ def curve_panel(
             continue
         comparison = score.humans
         is_compared |= comparison is not None
-        if comparison is not None and compared is None:
-            compared = (
-                (model, comparison) if human_scale or not comparison.corrected_for_chance else None
-            )
+        if comparison is not None and humans is None:
+            humans = comparison if human_scale or not comparison.corrected_for_chance else None
         if score.curve is None:
             notes += [score.note] if score.note else []
             continue
         line = comparison.model_line if human_scale and comparison is not None else score.curve
-        curves.append(CurveSeries(model, score, line, score.curve, at))
-    humans = None
-    if compared is not None:
-        model, comparison = compared
-        humans = HumanSeries(
-            comparison.line, comparison.areas.human, model, (*at, "humans", "line")
-        )
+        curves.append(CurveSeries(model, score, line, score.curve))
     return CurvePanel(
         corruption=corruption,
         space=space,
@@ -157,7 +138,7 @@ def curve_panel(
         curves=tuple(curves),
         humans=humans,
         notes=tuple(notes),
-        is_corrected=compared is not None and compared[1].corrected_for_chance,
+        is_corrected=humans is not None and humans.corrected_for_chance,
         is_compared=is_compared,
     )
 
@@ -287,8 +268,7 @@ def _humans(panel: CurvePanel) -> str:
     if panel.humans is None:
         apart = "humans are compared on a different scale, corrected for chance"
         return apart if panel.is_compared else ""
-    area = panel.humans.area
-    return "" if area is None else f"the human area is {panel.area_text(area)}"
+    return f"the human area is {panel.area_text(panel.humans.areas.human)}"
 
 
 def _missing(panel: CurvePanel) -> str:
@@ -298,17 +278,13 @@ def _missing(panel: CurvePanel) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AreaPanel(OfCorruption):
-    """A model compared with humans under one corruption, by one property ("a" or "p").
-
-    `at` is the path to the comparison in the model's results.
-    """
+    """A model compared with humans under one corruption, by one property ("a" or "p")."""
 
     model: ModelEntry
     space: str
     corruption: str
     letter: str
     comparison: HumanComparison
-    at: tuple[str, ...]
 
     @property
     def areas(self) -> tuple[tuple[str, str], ...]:
@@ -356,7 +332,7 @@ def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[Ar
     if lacks_data(part.models, space):
         return []
     return [
-        AreaPanel(curve.model, space, corruption, letter, curve.score.humans, (*curve.at, "humans"))
+        AreaPanel(curve.model, space, corruption, letter, curve.score.humans)
         for curve in curve_panel(part.models, space, corruption, letter).curves
         if curve.score.humans is not None
     ]

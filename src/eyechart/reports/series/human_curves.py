@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 from eyechart.humans.reference import Reference, title
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
-from eyechart.reports.series.report import Report, pointer
+from eyechart.reports.series.report import Report
 from eyechart.reports.titles import listed
 from eyechart.results.curve_results import Numbers
 from eyechart.results.schema import HumanExperiment
@@ -46,7 +46,6 @@ class HumanLine:
     """One experiment's curve, its band, and the underlying rates.
 
     `is_observed`: whether there were responses at each point of the curve; None if not recorded.
-    `at`: location of the curve in the report's results, "" if it is not from a report.
     """
 
     name: str
@@ -57,7 +56,6 @@ class HumanLine:
     high: Numbers
     points: tuple[RatePoint, ...] = ()
     is_observed: tuple[bool, ...] | None = None
-    at: str = ""
 
     def falls(self) -> str:
         """Return a phrase that says at which Δv the curve falls below one half."""
@@ -112,40 +110,28 @@ class HumanPanel:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ReportExperiment:
-    """An experiment with the indices of the first test and run that use it.
+def human_experiments(report: Report) -> dict[tuple[int, int], list[HumanExperiment]]:
+    """Return the experiments that runs were compared with, by the first test and run that use them.
 
-    `index` is the index of the experiment in that run.
+    Tests and runs are given by their indices in the report.
     """
-
-    part: int
-    run: int
-    index: int
-    experiment: HumanExperiment
-
-
-def human_experiments(report: Report) -> list[ReportExperiment]:
-    """Return the experiments that runs were compared with, without duplicates."""
-    first: dict[tuple[str, str], ReportExperiment] = {}
-    for part_index, part in enumerate(report.parts):
+    seen: set[tuple[str, str]] = set()
+    collected: dict[tuple[int, int], list[HumanExperiment]] = {}
+    for index, part in enumerate(report.parts):
         for run in part.runs:
-            run_index = report.runs.index(run)
-            for index, experiment in enumerate(run.results.humans):
+            for experiment in run.results.humans:
                 # The same experiment in several runs is shown once; image sizes have separate
                 # curves.
-                first.setdefault(
-                    (experiment.name, experiment.size),
-                    ReportExperiment(part_index, run_index, index, experiment),
-                )
-    return list(first.values())
+                if (experiment.name, experiment.size) not in seen:
+                    seen.add((experiment.name, experiment.size))
+                    collected.setdefault((index, report.runs.index(run)), []).append(experiment)
+    return collected
 
 
-def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[HumanPanel]:
+def human_panels(experiments: Iterable[HumanExperiment], letter: str) -> list[HumanPanel]:
     """Return a report's panels of human curves for one property, with 83 % bands."""
     members = []
-    for reported in experiments:
-        experiment = reported.experiment
+    for experiment in experiments:
         curve = experiment.accuracy if letter == "a" else experiment.consistency
         if curve is not None:
             line = HumanLine(
@@ -160,7 +146,6 @@ def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[H
                     RatePoint(point.delta_v, point.rate, point.interval83, point.n_responses)
                     for point in curve.points
                 ),
-                at=pointer(reported.run, "humans", reported.index, PROPERTIES[letter]),
             )
             is_tested = bool(experiment.kind) or experiment.tested
             members.append((experiment.kind, is_tested, line))

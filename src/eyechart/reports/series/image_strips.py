@@ -16,11 +16,9 @@ from eyechart.testsets.plan import CLEAN
 
 @dataclass(frozen=True, eq=False)
 class StripPrediction:
-    """A model's prediction for an example; `index` is the example's index in the model's run."""
+    """A model's prediction for an example."""
 
-    model: ModelEntry
     prediction: ExamplePrediction
-    index: int
 
     @property
     def verdict(self) -> str:
@@ -43,10 +41,9 @@ class StripPrediction:
 
 @dataclass(frozen=True, eq=False)
 class StripImage:
-    """An example with predictions by model; `index` is its position in the results of its `run`."""
+    """An example with predictions by model; `run` is the index of its run in the report."""
 
     run: int
-    index: int
     path: Path
     example: ExampleImage
     predictions: Mapping[str, StripPrediction]
@@ -106,7 +103,6 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
         tuple(
             StripImage(
                 run,
-                index,
                 # The name alone: a results.json from elsewhere must not lead out of the folder.
                 folder / Path(examples[index].file).name,
                 examples[index],
@@ -128,8 +124,7 @@ def _predictions(
         for position in (index,) if model.run == run else range(len(examples)):
             other = examples[position]
             if _key(other) == _key(example) and model.name in other.predictions:
-                prediction = StripPrediction(model, other.predictions[model.name], position)
-                predictions[model.name] = prediction
+                predictions[model.name] = StripPrediction(other.predictions[model.name])
                 break
     return predictions
 

@@ -99,7 +99,6 @@ class MeanErrorPoint:
     mean: Mean
     clean_error: float
     score: Estimate
-    at: str
 
     @property
     def model(self) -> ModelEntry:
@@ -128,8 +127,7 @@ def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanError
     for row in rows:
         score, clean = row.mean(mean == "relative_mce"), row.clean_error
         if score is not None and score.is_known and clean is not None:
-            at = row.model.pointer("spaces", row.space, "corruption_error", mean, "value")
-            points.append(MeanErrorPoint(row, mean, clean, score, at))
+            points.append(MeanErrorPoint(row, mean, clean, score))
     return points
 
 
@@ -199,12 +197,11 @@ def error_columns(suite: str, rows: Sequence[ErrorScores], relative: bool) -> li
 
 @dataclass(frozen=True, eq=False)
 class SeverityLine:
-    """A model's error at each severity, and its location in the report's results."""
+    """A model's error at each severity."""
 
     model: ModelEntry
     severities: tuple[float, ...]
     errors: tuple[float, ...]
-    at: tuple[str, ...]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -258,10 +255,4 @@ def _severity_line(model: ModelEntry, space: str, corruption: str) -> SeverityLi
     errors = {} if score is None else score.error_by_severity
     # Keys of JSON objects are text; as text, "10" precedes "2".
     levels = sorted(errors, key=float)
-    steps = ("spaces", space, "corruptions", corruption, "error_by_severity")
-    return SeverityLine(
-        model,
-        tuple(map(float, levels)),
-        tuple(errors[level] for level in levels),
-        tuple(model.pointer(*steps, level) for level in levels),
-    )
+    return SeverityLine(model, tuple(map(float, levels)), tuple(errors[level] for level in levels))

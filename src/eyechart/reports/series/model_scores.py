@@ -13,7 +13,7 @@ from eyechart.core.phrases import plural
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import estimate_text, with_unit
-from eyechart.reports.series.report import ModelEntry, Part, Steps, lacks_data
+from eyechart.reports.series.report import ModelEntry, Part, lacks_data
 from eyechart.reports.titles import corruption_title, corruption_words, listed, space_title
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.runs import Run
@@ -56,37 +56,6 @@ def mark_note(models: Iterable[ModelResults]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class CorruptionScore:
-    """A model's score under one corruption; `path` is its location in the run's results."""
-
-    model: ModelEntry
-    corruption: str
-    score: Score
-    number: Estimate
-    path: Steps
-
-    @property
-    def text(self) -> str:
-        """The score as text, with its unit."""
-        return with_unit(self.number.value, self.score)
-
-    @property
-    def at(self) -> str:
-        """The location of its value in the report's results."""
-        # The first two steps lead to the model, which its pointer already contains.
-        return self.model.pointer(*self.path[2:], "value")
-
-
-@dataclass(frozen=True, eq=False)
-class HumanArea:
-    """The area below the human curve of one corruption, and its location in the results."""
-
-    corruption: str
-    value: float
-    at: str
-
-
-@dataclass(frozen=True, eq=False)
 class MainScore:
     """The main scores of one test: `overall` for each model, `score` under every corruption.
 
@@ -98,19 +67,19 @@ class MainScore:
     score: Score | None
     space: str
 
-    def of(self, model: ModelEntry) -> list[CorruptionScore]:
-        """Return a model's scores under the corruptions that have one, in the suite's order."""
-        collected = []
-        for corruption in self.part.corruptions if self.score is not None else ():
-            assert self.score is not None
-            path = self.score.path(corruption)
-            number = find(model.space(self.space), path)
-            if number is not None and number.is_known:
-                at = model.path(self.space, *path)
-                collected.append(CorruptionScore(model, corruption, self.score, number, at))
-        return collected
+    def of(self, model: ModelEntry) -> dict[str, Estimate]:
+        """Return a model's scores by corruption, in the suite's order, where there is one."""
+        if self.score is None:
+            return {}
+        scores, path = model.space(self.space), self.score.path
+        numbers = {name: find(scores, path(name)) for name in self.part.corruptions}
+        return {
+            name: number
+            for name, number in numbers.items()
+            if number is not None and number.is_known
+        }
 
-    def worst(self, model: ModelEntry) -> CorruptionScore | None:
+    def worst(self, model: ModelEntry) -> str | None:
         """Return a model's worst corruption; None if fewer than two corruptions have a score.
 
         Insufficient data do not show which one is the worst.
@@ -118,7 +87,12 @@ class MainScore:
         scores = self.of(model)
         if len(scores) < 2 or self.lacks_data:
             return None
-        return min(scores, key=lambda score: self._sign * score.number.value)
+        return min(scores, key=lambda name: self._sign * scores[name].value)
+
+    def text(self, value: float) -> str:
+        """Return a score under a corruption as text, with its unit."""
+        assert self.score is not None
+        return with_unit(value, self.score)
 
     @property
     def corruptions(self) -> list[str]:
@@ -141,9 +115,9 @@ class MainScore:
         return [model for model in self.part.models if self.of(model)]
 
     @property
-    def humans(self) -> list[HumanArea]:
-        """The human areas that are available on the same scale as the models' scores."""
-        collected: dict[str, HumanArea] = {}
+    def humans(self) -> dict[str, float]:
+        """The human areas that are on the same scale as the models' scores, by corruption."""
+        collected: dict[str, float] = {}
         for model in self.part.models if self.score is SCORES["r_a"] else ():
             scores = model.space(self.space)
             for name, results in ({} if scores is None else scores.corruptions).items():
@@ -151,10 +125,8 @@ class MainScore:
                 # Areas that are corrected for chance are on a different scale from R_a.
                 if humans is None or humans.corrected_for_chance or name not in self._values:
                     continue
-                steps = ("spaces", self.space, "corruptions", name, "accuracy", "humans", "areas")
-                area = HumanArea(name, humans.areas.human, model.pointer(*steps, "human"))
-                collected.setdefault(name, area)
-        return [collected[name] for name in self.corruptions if name in collected]
+                collected.setdefault(name, humans.areas.human)
+        return {name: collected[name] for name in self.corruptions if name in collected}
 
     @property
     def title(self) -> str:
@@ -177,13 +149,16 @@ class MainScore:
         """
         sentences = []
         for model in self.models:
+            scores = self.of(model)
             if self.lacks_data:
-                ordered = sorted(self.of(model), key=lambda score: score.number.value)
-                ends = dict.fromkeys((ordered[0].text, ordered[-1].text))
+                values = [number.value for number in scores.values()]
+                ends = dict.fromkeys(map(self.text, (min(values), max(values))))
                 sentences.append(f"{model.short} {' to '.join(ends)}")
                 continue
-            worst = self.worst(model) or self.of(model)[0]
-            sentences.append(f"{model.short} {worst.text} ({corruption_words(worst.corruption)})")
+            worst = self.worst(model) or next(iter(scores))
+            sentences.append(
+                f"{model.short} {self.text(scores[worst].value)} ({corruption_words(worst)})"
+            )
         count = len(self.corruptions)
         selection = f"; worst of {count}"
         if self.lacks_data:
@@ -191,8 +166,7 @@ class MainScore:
         text = f"{self.axis_title}{selection}: {listed(sentences)}"
         if self.humans:
             areas = [
-                f"{corruption_title(area.corruption)} {SCORES['r_a'].text(area.value)}"
-                for area in self.humans
+                f"{corruption_title(name)} {self.text(area)}" for name, area in self.humans.items()
             ]
             text += f"; Humans: {', '.join(areas)}"
         return f"{text}."
@@ -206,8 +180,8 @@ class MainScore:
     def _values(self) -> dict[str, list[float]]:
         values: dict[str, list[float]] = {}
         for model in self.part.models:
-            for score in self.of(model):
-                values.setdefault(score.corruption, []).append(score.number.value)
+            for name, number in self.of(model).items():
+                values.setdefault(name, []).append(number.value)
         return values
 
 
@@ -253,12 +227,11 @@ def _are_compared(part: Part) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ScoreBar:
-    """A model's score, or None if it is missing, and its location in the results."""
+    """A model's score, or None if it is missing."""
 
     model: ModelEntry
     score: Score
     number: Estimate | None
-    at: str
 
     @property
     def value(self) -> float | None:
@@ -347,12 +320,4 @@ def score_bars(
 ) -> list[ScoreBar]:
     """Return a score of each model, in the same order; `corruption` is "" for the mean over all."""
     path = score.path(corruption) if corruption else score.overall_path
-    return [
-        ScoreBar(
-            model,
-            score,
-            find(model.space(space), path),
-            model.pointer("spaces", space, *path, "value"),
-        )
-        for model in models
-    ]
+    return [ScoreBar(model, score, find(model.space(space), path)) for model in models]

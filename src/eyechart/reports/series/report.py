@@ -20,16 +20,13 @@ from eyechart.results.runs import Board, Run, make_boards, read_run
 from eyechart.results.schema import Results
 from eyechart.results.standings import Standings, stand
 
-Steps = tuple[str | int, ...]
-"""The path to a value in results.json."""
-
 
 @dataclass(frozen=True, eq=False)
 class ModelEntry:
     """One model's row in a leaderboard.
 
-    `run`: index of its run in the report, so that numbers can be traced to their file. `index`:
-    index of the model in that run. `category`: one of `models.published_study.CATEGORIES`, or "".
+    `run`: index of its run in the report. `index`: index of the model in that run. `category`: one
+    of `models.published_study.CATEGORIES`, or "".
     """
 
     name: str
@@ -43,14 +40,6 @@ class ModelEntry:
     def space(self, name: str) -> SpaceResults | None:
         """Return the model's scores in a label space; None if it was not scored there."""
         return self.results.spaces.get(name)
-
-    def path(self, space: str, *steps: str | int) -> Steps:
-        """Return the path to a value in a label space, in its run's results."""
-        return ("models", self.index, "spaces", space, *steps)
-
-    def pointer(self, *steps: object) -> str:
-        """Return the location of a value of the model in the report's results."""
-        return pointer(self.run, "models", self.index, *steps)
 
 
 class OfCorruption:
@@ -138,13 +127,6 @@ def models_of(results: Results) -> tuple[ModelEntry, ...]:
         ModelEntry(model.name, short, COLORS[index % len(COLORS)], model.category, 0, index, model)
         for index, (short, model) in enumerate(zip(short_names(names), results.models, strict=True))
     )
-
-
-def pointer(run: int, *steps: object) -> str:
-    """Return a value's location: the run's index in the report, then a JSON Pointer (RFC 6901)."""
-    # In this order: the "~" of "~1" must not be escaped again.
-    escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-    return "/".join((str(run), *escaped))
 
 
 def load_report(

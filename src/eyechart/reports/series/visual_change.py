@@ -10,7 +10,7 @@ from eyechart.core.phrases import plural
 from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.number_text import delta_v_text
-from eyechart.reports.series.report import OfCorruption, Part, Report, pointer
+from eyechart.reports.series.report import OfCorruption, Part, Report
 from eyechart.reports.titles import at_least, corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.testsets.coverage import CorruptionCoverage
@@ -20,11 +20,10 @@ FIXED, CONTINUOUS = WITH_LEVELS, VCR
 
 @dataclass(frozen=True)
 class Spread(OfCorruption):
-    """Distribution of Δv under one corruption in one test set; `run` is the index of its run."""
+    """Distribution of Δv under one corruption in one test set."""
 
     suite: str
     corruption: str
-    run: int
     coverage: CorruptionCoverage
 
     @property
@@ -38,10 +37,6 @@ class Spread(OfCorruption):
         # Of all samples, also of those without a measurable visual change: the sum may be below
         # 100.
         return [100 * count / max(1, self.coverage.rows) for count in self.coverage.histogram]
-
-    def pointer(self, name: str) -> str:
-        """Return the location of a coverage value in the report's results."""
-        return pointer(self.run, "coverage", self.corruption, name)
 
     def in_words(self) -> str:
         """Return the range of the samples' visual change and its most frequent value, in words."""
@@ -62,7 +57,7 @@ def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
 
     The result is empty for ImageNet-C if VCR's chart shows its distribution as well.
     """
-    spread = _spread(report, report.parts[index], corruption)
+    spread = _spread(report.parts[index], corruption)
     if spread is None or not spread.coverage.rows:
         return []
     partner = _partner(report, spread)
@@ -77,7 +72,7 @@ def covered_in(report: Report, index: int) -> list[list[Spread]]:
     The result is empty for ImageNet-C if VCR's chart shows its coverage as well.
     """
     part = report.parts[index]
-    spreads = [_spread(report, part, name) for name in part.corruptions]
+    spreads = [_spread(part, name) for name in part.corruptions]
     measured = [spread for spread in spreads if spread is not None]
     partners = [partner for spread in measured for partner in _partner(report, spread)]
     if part.suite not in CONTINUOUS:
@@ -97,12 +92,9 @@ def covered_in_words(spreads: list[Spread]) -> str:
     )
 
 
-def _spread(report: Report, part: Part, corruption: str) -> Spread | None:
-    run = part.runs[0]
-    coverage = run.coverage.get(corruption)
-    if coverage is None:
-        return None
-    return Spread(part.suite, corruption, report.runs.index(run), coverage)
+def _spread(part: Part, corruption: str) -> Spread | None:
+    coverage = part.runs[0].coverage.get(corruption)
+    return None if coverage is None else Spread(part.suite, corruption, coverage)
 
 
 def _partner(report: Report, spread: Spread) -> list[Spread]:
@@ -112,7 +104,7 @@ def _partner(report: Report, spread: Spread) -> list[Spread]:
     for part in report.parts:
         if name in shared_corruptions() and part.suite in wanted:
             for corruption in part.corruptions:
-                partner = _spread(report, part, corruption)
+                partner = _spread(part, corruption)
                 if bare_name(corruption) == name and partner is not None:
                     return [partner]
     return []
@@ -148,16 +140,16 @@ def spread_grids(report: Report) -> list[SpreadGrid]:
     """Return the pair of ImageNet-C and VCR if the report has both, then each test set alone."""
     fixed = [part for part in report.parts if part.suite in FIXED]
     continuous = [part for part in report.parts if part.suite in CONTINUOUS]
-    grids = [_grid(report, (part,)) for part in report.parts]
-    return [_grid(report, (*fixed, *continuous)), *grids] if fixed and continuous else grids
+    grids = [_grid((part,)) for part in report.parts]
+    return [_grid((*fixed, *continuous)), *grids] if fixed and continuous else grids
 
 
-def _grid(report: Report, parts: tuple[Part, ...]) -> SpreadGrid:
+def _grid(parts: tuple[Part, ...]) -> SpreadGrid:
     spreads: dict[str, dict[str, Spread]] = {}
     titles = {id(part): _title(part, len(parts) == 1) for part in parts}
     for part in parts:
         for name in part.corruptions:
-            spread = _spread(report, part, name)
+            spread = _spread(part, name)
             if spread is not None:
                 spreads.setdefault(bare_name(name), {})[titles[id(part)]] = spread
     suites = tuple(dict.fromkeys(titles.values()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from eyechart.core.csv_table import csv_text
 from eyechart.corruptions.suites.suite import split_variant
 from eyechart.pipeline.scoring.caveats import MARK
-from eyechart.reports.number_text import MISSING, estimate_texts, known, rank_text
+from eyechart.reports.number_text import MISSING, bracketed_text, known, rank_text
 from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.titles import short_names, short_space
@@ -19,7 +19,6 @@ from eyechart.results.published_rows import RankedBoard
 from eyechart.results.ranking_comparison import Discrete, Rankings
 from eyechart.results.standings import Standings
 from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
-from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import kendall_tau
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
     rows = []
     for model, short in zip(standings.order, short_names(standings.order), strict=True):
         behind = ", ".join(positions[name] for name in standings.worse_than(model)) or MISSING
-        cells = [bracketed(standings.scores[score.name][model], score) for score in columns]
+        cells = [bracketed_text(standings.scores[score.name][model], score) for score in columns]
         mark = f" {MARK}" if standings.board.marked(model) else ""
         name = escape(short) + mark
         if standings.ranks is None:
@@ -73,11 +72,6 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
         return stacked(("model", *titles), rows, width=width, markdown=markdown)
     head = ("#", "model", "rank 95 %", "ahead of #", *titles)
     return stacked(head, rows, width=width, kept=2, left=(1,), markdown=markdown)
-
-
-def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval in parentheses; CE is in percent."""
-    return "{} ({})".format(*estimate_texts(estimate, score))
 
 
 def rankings_tables(
@@ -269,7 +263,7 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
     rows = []
     for row in ranked.rows:
         if row.table is None or row.row is None:
-            score = bracketed(ranked.standings.scores[by][row.model], SCORES[by])
+            score = bracketed_text(ranked.standings.scores[by][row.model], SCORES[by])
         else:
             score = _published_cell(row.row, by, row.table.is_computed)
         where = "this run" if row.table is None else f"published: {row.table.name}"

@@ -14,8 +14,8 @@ from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.html.verdict import verdict_on
 from eyechart.reports.number_text import (
     MISSING,
+    bracketed_text,
     delta_v_text,
-    estimate_texts,
     interval_text,
     rank_text,
 )
@@ -99,7 +99,7 @@ def _sentences(report: Report) -> Iterator[str]:
     """Yield the verdict on each model of each test, as in the HTML report."""
     for part in report.parts:
         for model in part.models:
-            verdict = verdict_on(report, part, model)
+            verdict = verdict_on(part, model)
             text = Markup(" ").join([verdict.text, verdict.details]).striptags()
             suite = f" ({escape(suite_title(part.suite))})" if len(report.parts) > 1 else ""
             yield f"**{escape(model.short)}**{suite} {escape(text)}"
@@ -238,7 +238,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
                 escape(model.short),
                 *([] if ranks is None else [rank_text(ranks.intervals[model.name])]),
                 *(
-                    bracketed(overall_scores(scores)[name], SCORES[name])
+                    bracketed_text(overall_scores(scores)[name], SCORES[name], is_short=False)
                     + _mark(is_mean_marked(report.runs[model.run], model.results, space, name))
                     for name in columns
                 ),
@@ -276,7 +276,10 @@ def by_corruption(part: Part, model: ModelEntry) -> Iterator[str]:
         rows = [
             [
                 escape(corruption_title(corruption)) + _mark(corruption in model.results.marked),
-                *(bracketed(row[score], score) if score in row else MISSING for score in columns),
+                *(
+                    bracketed_text(row[score], score, is_short=False) if score in row else MISSING
+                    for score in columns
+                ),
             ]
             for corruption, row in estimates.items()
         ]
@@ -288,11 +291,6 @@ def by_corruption(part: Part, model: ModelEntry) -> Iterator[str]:
 
 def _mark(is_marked: bool) -> str:
     return f" {MARK}" if is_marked else ""
-
-
-def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval, both with all decimals (a card has room)."""
-    return "{} ({})".format(*estimate_texts(estimate, score, is_short=False))
 
 
 def _score_title(score: Score) -> str:

@@ -16,7 +16,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import plural
 from eyechart.core.storage.files import write_text
 from eyechart.pipeline.scoring.caveats import MARK
-from eyechart.reports.latex import lines_of_table, table_line, tex
+from eyechart.reports.latex import table_file, table_line, tex
 from eyechart.reports.number_text import p_value_text
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.terminal.result_tables import score_with_interval
@@ -219,7 +219,7 @@ def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
         ]
         for row in rows
     ]
-    return lines_of_table(CAPTION, "ll" + "r" * 2 * count, heads, cells)
+    return table_file(CAPTION, heads, cells, n_text=2)
 
 
 def _label(retrained: RetrainedRow, rows: Sequence[RetrainedRow]) -> str:

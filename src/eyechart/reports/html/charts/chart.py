@@ -52,10 +52,7 @@ class Chart:
     `alt`: description in words. `spec`: plotly's data and layout.
 
     A trace's `meta` names its `model`: "humans" for humans, or "" for a trace that stays visible
-    when models are hidden. `meta` also has the location of the trace's numbers in results.json:
-    `at` is the location of a list of values, `each` has the location of each value. These numbers
-    are the trace's y values, or its x values if `of` is "x". `from`: what the values were computed
-    from.
+    when models are hidden.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """Curves over visual change: models and humans, the areas between them, and human experiments."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise, product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
 
 from eyechart.reports.html.charts.chart import (
     HUMANS,
@@ -25,13 +25,11 @@ from eyechart.reports.series.curves import (
     AreaPanel,
     CurvePanel,
     CurveSeries,
-    HumanSeries,
     area_panels,
     curve_panel,
 )
 from eyechart.reports.series.human_curves import (
     HumanLine,
-    ReportExperiment,
     human_experiments,
     human_panels,
 )
@@ -39,6 +37,7 @@ from eyechart.reports.series.palette import AREAS, COLORS, DASHES
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.titles import corruption_words, space_title
 from eyechart.results.curve_results import Numbers, SampledCurve
+from eyechart.results.schema import HumanExperiment
 from eyechart.scores.registry import PROPERTIES
 
 SCALE = 1000
@@ -100,7 +99,7 @@ def line_trace(name: str, delta_v: Numbers, values: Numbers, look: Spec, meta: S
 def _curve_traces(panel: CurvePanel, dashes: Mapping[str, str]) -> list[Spec]:
     return [
         *(_model_trace(curve, dashes[curve.model.name]) for curve in panel.curves),
-        *([_human_trace(panel.humans)] if panel.humans is not None else []),
+        *([_human_trace(panel.humans.line)] if panel.humans is not None else []),
         _counts_trace(panel.curves[0]),
     ]
 
@@ -108,7 +107,6 @@ def _curve_traces(panel: CurvePanel, dashes: Mapping[str, str]) -> list[Spec]:
 def _model_trace(series: CurveSeries, dash: str) -> Spec:
     meta = {
         "model": series.model.name,
-        "at": series.model.pointer(*series.at, "curve", "values"),
         "observed": [numbers(ends) for ends in series.score.observed],
         "bands": both_bands(series.line),
         "rates": whole(series.curve.bin_rates),
@@ -119,14 +117,10 @@ def _model_trace(series: CurveSeries, dash: str) -> Spec:
     )
 
 
-def _human_trace(humans: HumanSeries) -> Spec:
-    meta = {
-        "model": HUMANS,
-        "at": humans.model.pointer(*humans.at, "values"),
-        "bands": both_bands(humans.line),
-    }
+def _human_trace(line: SampledCurve) -> Spec:
+    meta = {"model": HUMANS, "bands": both_bands(line)}
     look = {"color": INK, "width": 3}
-    return line_trace("Humans", humans.line.delta_v, humans.line.values, look, meta)
+    return line_trace("Humans", line.delta_v, line.values, look, meta)
 
 
 def _counts_trace(series: CurveSeries) -> Spec:
@@ -141,7 +135,7 @@ def _counts_trace(series: CurveSeries) -> Spec:
         "showlegend": False,
         "marker": {"color": MUTED},
         "hovertemplate": "Δv %{x:.2f}: %{y:,} predictions<extra></extra>",
-        "meta": {"model": "", "at": series.model.pointer(*series.at, "curve", "bin_counts")},
+        "meta": {"model": ""},
     }
 
 
@@ -222,11 +216,7 @@ def _area_traces(panels: Sequence[AreaPanel]) -> list[Spec]:
         axes = {"xaxis": f"x{number + 1}", "yaxis": f"y{number + 1}"}
         human, model = panel.comparison.line, panel.comparison.model_line
         look: Spec = {"color": INK, "width": 3}
-        meta: Spec = {
-            "model": HUMANS,
-            "with": panel.model.name,
-            "at": panel.model.pointer(*panel.at, "line", "values"),
-        }
+        meta: Spec = {"model": HUMANS, "with": panel.model.name}
         line = line_trace("Humans", human.delta_v, human.values, look, meta)
         # Usually all models are compared with one human curve, which is stored once per chart.
         if number and human == panels[0].comparison.line:
@@ -234,11 +224,7 @@ def _area_traces(panels: Sequence[AreaPanel]) -> list[Spec]:
             meta["same"] = 0
         human_place = len(data)
         data.append({**line, **axes, "legendgroup": HUMANS})
-        meta = {
-            "model": panel.model.name,
-            "at": panel.model.pointer(*panel.at, "model_line", "values"),
-            "against": human_place,
-        }
+        meta = {"model": panel.model.name, "against": human_place}
         look = {"color": AREAS["model"][1]}
         line = line_trace("model", model.delta_v, model.values, look, meta)
         data.append({**line, **axes, "legendgroup": "model"})
@@ -323,14 +309,12 @@ def _alt(panels: Sequence[AreaPanel], n_models: int) -> str:
 
 def human_charts(report: Report) -> Iterator[Chart]:
     """Yield charts of the human responses that the runs were compared with, without duplicates."""
-    reported = human_experiments(report)
-    by_run = groupby(reported, key=lambda experiment: (experiment.part, experiment.run))
-    for (index, run), experiments in by_run:
-        yield from experiment_charts(list(experiments), index, run)
+    for (index, run), experiments in human_experiments(report).items():
+        yield from experiment_charts(experiments, index, run)
 
 
 def experiment_charts(
-    experiments: Iterable[ReportExperiment], index: int, run: int
+    experiments: Sequence[HumanExperiment], index: int, run: int
 ) -> Iterator[Chart]:
     """Yield a chart for each property and class of corruptions that look alike."""
     for letter, name in PROPERTIES.items():
@@ -355,7 +339,6 @@ def _line_traces(line: HumanLine, number: int) -> list[Spec]:
     color, name = COLORS[number % len(COLORS)], escape(line.title)
     meta = {
         "model": HUMANS,
-        "at": f"{line.at}/line/values",
         "bands": {**bands({"83": (line.low, line.high)}), "always": True},
     }
     look = {"color": color, "dash": DASHES[number % len(DASHES)]}
@@ -377,9 +360,6 @@ def _line_traces(line: HumanLine, number: int) -> list[Spec]:
         "customdata": [point.n_responses for point in points],
         "hovertemplate": "Δv %{x:.2f}: %{y:.3f}, %{customdata}"
         " responses<extra>%{fullData.name}</extra>",
-        "meta": {
-            "model": HUMANS,
-            "each": [f"{line.at}/points/{index}/rate" for index in range(len(points))],
-        },
+        "meta": {"model": HUMANS},
     }
     return [{**curve, "legendgroup": line.name}, dots]

@@ -52,7 +52,7 @@ from eyechart.reports.series.palette import (
 from eyechart.reports.series.ranks import RankPanel, rank_panels, way_title
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.titles import corruption_title
-from eyechart.scores.registry import PROPERTIES, SCORES
+from eyechart.scores.registry import PROPERTIES
 
 SCORE_ROW, MORE, SCORE_MARGIN = 27, 7, 80
 """Height of a corruption's row, of each additional model in it, and of the margins, in px."""
@@ -80,11 +80,12 @@ def _main_score_traces(main: MainScore) -> list[Spec]:
 
 
 def _model_scores(main: MainScore, model: ModelEntry, number: int) -> Spec:
-    by_corruption = {score.corruption: score for score in main.of(model)}
-    scores = [by_corruption[name] for name in main.corruptions if name in by_corruption]
-    values = [score.number.value for score in scores]
-    has_intervals = len(main.models) <= APART and all(s.number.has_interval for s in scores)
-    ends = error_bar(values, [score.number.interval95 for score in scores]) if has_intervals else {}
+    known = main.of(model)
+    scores = {name: known[name] for name in main.corruptions if name in known}
+    values = [score.value for score in scores.values()]
+    has_intervals = len(main.models) <= APART and all(s.has_interval for s in scores.values())
+    intervals = [score.interval95 for score in scores.values()]
+    ends = error_bar(values, intervals) if has_intervals else {}
     return {
         "type": "scatter",
         "mode": "markers",
@@ -92,8 +93,8 @@ def _model_scores(main: MainScore, model: ModelEntry, number: int) -> Spec:
         "name": escape(model.short),
         "offsetgroup": f"model {number}",
         "x": numbers(values),
-        "y": [escape(corruption_title(score.corruption)) for score in scores],
-        "customdata": [score.text for score in scores],
+        "y": [escape(corruption_title(name)) for name in scores],
+        "customdata": [main.text(value) for value in values],
         "error_x": {**INTERVAL, "color": model.color, "width": 0, **ends} if ends else {},
         "marker": {
             "color": model.color,
@@ -102,7 +103,7 @@ def _model_scores(main: MainScore, model: ModelEntry, number: int) -> Spec:
             "line": {"color": PAPER, "width": 1},
         },
         "hovertemplate": "%{y}: %{customdata}<extra>%{fullData.name}</extra>",
-        "meta": {"model": model.name, "each": [score.at for score in scores], "of": "x"},
+        "meta": {"model": model.name},
     }
 
 
@@ -114,9 +115,9 @@ def _human_areas(main: MainScore) -> Spec:
         "name": "Humans",
         # On a separate axis, so that it is on the line of the corruption and not next to models.
         "yaxis": "y2",
-        "x": numbers(area.value for area in main.humans),
-        "y": [escape(corruption_title(area.corruption)) for area in main.humans],
-        "customdata": [SCORES["r_a"].text(area.value) for area in main.humans],
+        "x": numbers(main.humans.values()),
+        "y": [escape(corruption_title(name)) for name in main.humans],
+        "customdata": [main.text(area) for area in main.humans.values()],
         "marker": {
             "color": INK,
             "size": 20,
@@ -124,7 +125,7 @@ def _human_areas(main: MainScore) -> Spec:
             "line": {"color": INK, "width": 3},
         },
         "hovertemplate": "%{y}: %{customdata}<extra>Humans</extra>",
-        "meta": {"model": HUMANS, "each": [area.at for area in main.humans], "of": "x"},
+        "meta": {"model": HUMANS},
     }
 
 
@@ -203,7 +204,7 @@ def _index_bar(bar: ScoreBar, panel: int, label: str, by_category: bool) -> Spec
         **({"xaxis": "x2", "yaxis": "y2"} if panel else {}),
         "error_x": {} if bar.number is None else interval_bar(bar.number),
         "marker": {"color": color, "pattern": {"shape": pattern}},
-        "meta": {"model": model.name, "each": [bar.at], "of": "x"},
+        "meta": {"model": model.name},
     }
 
 
@@ -293,13 +294,7 @@ def _rank_bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec
         "error_x": error_bar([score.value], [score.interval95]),
         "marker": {"color": color, "pattern": {"shape": pattern}},
         "text": [_rank(rank, ends)],
-        "meta": {
-            "model": model.name,
-            "way": way,
-            "rank": rounded(rank),
-            "ranks": numbers(ends),
-            "from": "comparison",
-        },
+        "meta": {"model": model.name},
     }
 
 
@@ -319,7 +314,7 @@ def _triangle(model: ModelEntry, label: str) -> Spec:
         "cliponaxis": False,
         "marker": {"symbol": "triangle-right", "size": 12, "color": CHANGE},
         "hovertemplate": "%{y} changes ranks<extra></extra>",
-        "meta": {"model": model.name, "from": "comparison"},
+        "meta": {"model": model.name},
     }
 
 
@@ -388,7 +383,7 @@ def _mean_error_point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
         "yaxis": f"y{axes}",
         "hovertemplate": "clean error %{customdata[0]}, %{customdata[1]}"
         "<extra>%{fullData.name}</extra>",
-        "meta": {"model": point.model.name, "each": [point.at]},
+        "meta": {"model": point.model.name},
     }
 
 
@@ -451,5 +446,5 @@ def _severity_trace(line: SeverityLine, number: int, dash: str) -> Spec:
         "line": {"color": color, "dash": dash},
         "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8, "color": color},
         "hovertemplate": "severity %{x}: %{customdata}<extra>%{fullData.name}</extra>",
-        "meta": {"model": line.model.name, "each": list(line.at)},
+        "meta": {"model": line.model.name},
     }

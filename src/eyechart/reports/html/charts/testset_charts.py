@@ -76,11 +76,7 @@ def _histogram(panel: int, spread: Spread) -> Spec:
         "showlegend": False,
         "marker": _look(spread.suite),
         "hovertemplate": "Δv %{x:.2f}: %{y:.1f} % of images<extra></extra>",
-        "meta": {
-            "model": "",
-            "from": spread.pointer("histogram"),
-            "rows": spread.coverage.rows,
-        },
+        "meta": {"model": ""},
     }
 
 
@@ -124,11 +120,7 @@ def _coverage_bars(spreads: Sequence[Spread]) -> Spec:
         "texttemplate": "%{x:.1%}",
         "textposition": "auto",
         "hovertemplate": "%{y}: %{x:.1%} of Δv<extra>%{fullData.name}</extra>",
-        "meta": {
-            "model": "",
-            "each": [spread.pointer("paper") for spread in spreads],
-            "of": "x",
-        },
+        "meta": {"model": ""},
     }
 
 
