@@ -30,7 +30,7 @@ from eyechart.predictions.record import BatchRecord, predictions_table
 from eyechart.results.writing import write_results
 from eyechart.stats.bins import bin_edges, bin_index
 from eyechart.stats.curve_settings import BINNINGS, BINS
-from eyechart.testsets.manifest_rows import SCHEMA, Measured, samples_table
+from eyechart.testsets.manifest_rows import SCHEMA, samples_table
 from eyechart.testsets.samples import Samples, plan_samples
 from eyechart.testsets.testset_settings import PARAMETERS
 
@@ -107,8 +107,8 @@ def synthetic_run(
     easy = numbers.normal(0, 1, (len(images), 1)) + 0.5 * numbers.normal(0, 1, (1, n_models))
     for samples in groups:
         delta_v = _visual_change(samples, numbers)
-        measured = Measured(delta_v, np.zeros(len(samples), dtype=np.int64), 4)
-        rows = samples_table(images, chosen.plan, samples, measured)
+        pixels = np.zeros(len(samples), dtype=np.int64)
+        rows = samples_table(images, chosen.plan, samples, delta_v, pixels, 4)
         # A sample of unknown visual change is predicted like a moderately corrupted one.
         change = np.nan_to_num(delta_v, nan=0.5)
         tables = []

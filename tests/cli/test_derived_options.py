@@ -62,9 +62,8 @@ def test_options_and_keywords_are_the_fields_of_the_settings(options):
 def test_other_functions_have_the_options_of_their_commands(group, command, function, record):
     found = typer.main.get_command(app).commands[group].commands[command]
     keywords = inspect.signature(function).parameters
-    # in Python there is nothing to split or to write
-    only_typed = {"out", "shard"} if command == "make" else {"out"}
-    assert {option.name for option in found.params} == {*keywords, *only_typed}
+    # in Python there is nothing to write
+    assert {option.name for option in found.params} == {*keywords, "out"}
     assert list(keywords) == list(signature_of(record).parameters)
 
 
@@ -146,7 +145,6 @@ def test_settings_of_a_plan_are_those_of_the_plan():
             ("--humans", "geirhos", "--humans", "none"),
             "cannot be combined",
         ),
-        ({"delta_v": (0.6, 0.2)}, ("--delta-v", "0.6:0.2"), "within [0, 1]"),
         ({"defenses": ["clahee"]}, ("--defense", "clahee"), "clahe"),
         ({"label_maps": ["no.txt"]}, ("--label-map", "no.txt"), "the file no.txt does not exist"),
         ({"rule": "least"}, ("--rule", "least"), "Unknown rule"),

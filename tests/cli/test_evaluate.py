@@ -26,7 +26,6 @@ import small_models
 from commands import assert_rejected, hear_interrupts, image_file, without_plan
 from eyechart.cli.app import main
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.testsets import testset
 from places import SUPPORT
 from small_models import save_images
 
@@ -366,40 +365,6 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_was_predicted(evaluate, tmp_
     assert not (tmp_path / "out" / "results.json").exists()
     assert evaluate(*ONE).status == 0
     assert predictions(tmp_path / "out") == kept
-
-
-def test_a_uniform_test_set_of_another_seed_is_never_mixed_in(evaluate, run, tmp_path, monkeypatch):
-    """Stopped while strengths are found, then begun anew with another seed in the same folder."""
-    uniform = ("--sampling", "uniform", "--corruption", "gaussian_noise")
-    write, calls = testset.Parts.write, []
-
-    def stop_at_the_second(self, name, table):
-        calls.append(name)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        write(self, name, table)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(testset.Parts, "write", stop_at_the_second)
-        stopped = evaluate(*uniform)
-    assert stopped.status == 130
-    again = evaluate(*uniform, "--seed", 1)
-    if again.status == 2:
-        assert_rejected(again, "another")
-        return
-    assert again.status == 0
-    table = pq.read_table(tmp_path / "out" / "testset.parquet")
-    assert set(table["seed"].to_pylist()) == {1}
-
-
-def test_a_uniform_run_goes_on_and_keeps_its_test_set(evaluate, tmp_path):
-    uniform = ("--sampling", "uniform", "--corruption", "gaussian_noise")
-    assert evaluate(*uniform).status == 0
-    path = tmp_path / "out" / "testset.parquet"
-    before = path.stat().st_mtime_ns
-    assert evaluate(*uniform).status == 0
-    assert path.stat().st_mtime_ns == before
-    assert results(tmp_path / "out")["coverage"]["vcr/gaussian_noise"]["rows"] == 40
 
 
 # Checks

@@ -120,7 +120,7 @@ def test_a_table_is_looked_up_for_the_suite(whole):
         (Plan("imagenet-c", jpeg=85), {"side": 299}, "299"),
         (Plan("vcr", jpeg=85), None, "vcr"),
         (
-            Plan("imagenet-noc", sampling="uniform"),
+            Plan("imagenet-noc", sampling="pilot"),
             None,
             "these samples differ: give --sampling par",
         ),

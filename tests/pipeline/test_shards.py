@@ -241,7 +241,6 @@ class TestWrongFolders:
     [
         (("small_models:thousand", "--shard", "1/2"), "give --n NUMBER"),
         ((*VCR, "--shard", "3/2"), "NUMBER/COUNT"),
-        ((*VCR, "--shard", "1/2", "--sampling", "uniform"), "testset make"),
     ],
 )
 def test_runs_that_cannot_be_split_are_rejected(evaluate, tmp_path, arguments, words):

@@ -214,7 +214,7 @@ OTHER_NUMBERS = {
     "eyechart_experiment/design/planning.py": "a share of simulated studies",
     "overlap/overlap_settings.py": "the accuracy that is kept at the mild end of a range",
     "pipeline/scoring/caveats.py": "a visual change",
-    "testsets/uniform.py": "how far a search steps",
+    "reports/series/gallery.py": "how far a search steps",
     "visual_change/registration/estimate.py": "a correlation",
 }
 """Where a number is that of a level of intervals, and means something else."""

@@ -356,7 +356,7 @@ def rejected(evaluate, cheap, clean, what):
             "jpeg applies only to images that eyechart corrupts",
         )
     if what == "sampling":
-        return evaluate(cheap, "--sampling", "uniform"), ("sampling applies only to images",)
+        return evaluate(cheap, "--sampling", "pilot"), ("sampling applies only to images",)
     if what == "testset":
         return evaluate(cheap, "--testset", "x.parquet"), ("need no test set",)
     if what == "clean of other size":

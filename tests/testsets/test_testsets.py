@@ -464,7 +464,7 @@ def test_suites_with_published_severities_have_one_sampling():
     Plan("imagenet-c", sampling="levels").check()
 
 
-@pytest.mark.parametrize("sampling", ["pilot", "parameters", "uniform"])
+@pytest.mark.parametrize("sampling", ["pilot", "parameters"])
 def test_a_sampling_that_a_suite_does_not_have_is_rejected(sampling):
     with pytest.raises(ec.UsageError, match="imagenet-c is applied at its published severities"):
         Plan("imagenet-c", sampling=sampling).check()

@@ -148,11 +148,11 @@ def merge(
     out: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", parser=folder_or_file, help="The --out folder or file of all shards."
+            metavar="OUT", parser=folder_or_file, help="The --out folder of all shards."
         ),
     ],
 ) -> None:
-    """Merge the shards of evaluate, testset make or corrupt, and score those of evaluate."""
+    """Merge the shards of evaluate or corrupt, and score those of evaluate."""
     with quick_imports():
         from eyechart.pipeline.merge import merge_shards
 
@@ -171,21 +171,16 @@ STUDIES = ("overlap study", "style", "subclass", "superclass")
 
 
 def merge_other(out: Path) -> str | None:
-    """Merge the shards of a test set or of corrupted images, and return a sentence about it.
+    """Merge the shards of corrupted images, and return a sentence about it.
 
-    Returns None if `out` is neither, so that it can only be an evaluation.
+    Returns None if `out` has none, so that it can only be an evaluation.
 
     Raises:
         UsageError: shards are missing or do not belong together, or `out` is a study, which its own
             command finishes.
     """
     from eyechart.corruptions.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
-    from eyechart.testsets.testset_shards import has_testset_shards, merge_testset
 
-    if has_testset_shards(out):
-        testset = merge_testset(out)
-        names = ", ".join(testset.corruptions)
-        return f"{out}: {count_of(len(testset), 'sample')} of {names} and clean images."
     if has_corrupted_shards(out):
         return f"{out}: the shards are merged ({merge_corrupted(out):,} images or arrays)."
     if (out / RECORD).is_file() and read_settings(out / RECORD).get("kind") in STUDIES:

@@ -11,15 +11,13 @@ from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import on_interrupt
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Device, Option, ShardOption
+from eyechart.core.options import Device, Option
 from eyechart.core.phrases import count_of
 from eyechart.core.storage.locks import lock_file
 from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
 if TYPE_CHECKING:
-    from eyechart.core.storage.shards import Shard
-    from eyechart.pipeline.image_source import ImageSource
     from eyechart.testsets.coverage import SampleCoverage
 
 app = CommandLine(help="Make, describe and render test sets.")
@@ -53,11 +51,12 @@ def make(
             path="folder or file",
         ),
     ] = Path("testset.parquet"),
-    shard: ShardOption = None,
 ) -> None:
     """Make a test set, and write it as a manifest that defines the same images on every machine."""
+    from eyechart.core.devices import find_device
     from eyechart.images.stimulus import with_window
     from eyechart.pipeline.image_source import find_source
+    from eyechart.testsets.testset import count_steps, make_testset, open_parts, remove_parts
 
     if out.suffix != ".parquet":
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
@@ -72,73 +71,32 @@ def make(
             f"{settings.images} contains corrupted images: make a test set from clean images, or"
             " evaluate these with eyechart evaluate --images."
         )
-    if shard is None:
-        _make_all(settings, source, out)
-    else:
-        _make_shard(settings, source, out, shard)
-
-
-def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> None:
-    from eyechart.core.devices import find_device
-    from eyechart.testsets.testset import count_steps, keep_testset
-    from eyechart.testsets.testset_parts import open_parts, remove_parts
-
-    plan, where = settings.plan, find_device(settings.device)
+    where = find_device(settings.device)
     # the lock keeps other processes from writing this test set or removing its part files
     with lock_file(out), ProgressBars() as bars:
         # under the lock, because another process may have finished it meanwhile
-        _reject_existing(out)
+        if out.exists():
+            raise UsageError(f"{out} already exists: delete it, or choose another --out.")
         images = source.load(plan, bars)
         steps = count_steps(images, plan)
         parts = open_parts(out, images, plan)
         step = bars.begin("test set", steps)
-        with on_interrupt(_resume_sentence(parts)):
+        resume = f"Stopped: finished samples are in {parts}; run the same command again to resume."
+        with on_interrupt(resume):
             try:
-                drawn = keep_testset(images, plan, where, parts, out, step=step)
+                drawn = make_testset(images, plan, where, parts, step)
             except UsageError:
                 # without finished samples, the folder would only reject a next attempt with other
                 # settings
                 if not any(parts.glob("*.parquet")):
                     remove_parts(parts)
                 raise
+            drawn.save(out)
+            # only now that the manifest is on disk: a run that is killed earlier resumes from parts
+            remove_parts(parts, drawn.table["corruption"].unique().to_pylist())
     samples = count_of(len(drawn), "sample")
     print(f"{out}: {samples} of {', '.join(drawn.corruptions)} and clean images.")
     _print_coverage(drawn.coverage())
-
-
-def _make_shard(settings: SampleSettings, source: "ImageSource", out: Path, shard: "Shard") -> None:
-    from eyechart.core.devices import find_device
-    from eyechart.testsets.testset import count_steps
-    from eyechart.testsets.testset_parts import open_parts
-    from eyechart.testsets.testset_shards import make_shard
-
-    plan, where = settings.plan, find_device(settings.device)
-    _reject_existing(out)
-    with ProgressBars() as bars:
-        images = source.load(plan, bars)
-        parts = open_parts(out, images, plan)
-        step = bars.begin(f"shard {shard}", count_steps(images, plan) // shard.count)
-        with on_interrupt(_resume_sentence(parts)):
-            n_samples = make_shard(images, plan, where, parts, shard, step=step)
-    if n_samples is None:
-        print(
-            f"Shard {shard}: all candidates are measured; when this is done for all {shard.count}"
-            " shards, run the same commands again to find the strengths."
-        )
-    else:
-        print(
-            f"Shard {shard}: {count_of(n_samples, 'sample')} in {parts}; when all {shard.count}"
-            f" shards are done, run: eyechart merge {out}"
-        )
-
-
-def _reject_existing(out: Path) -> None:
-    if out.exists():
-        raise UsageError(f"{out} already exists: delete it, or choose another --out.")
-
-
-def _resume_sentence(parts: Path) -> str:
-    return f"Stopped: finished samples are in {parts}; run the same command again to resume."
 
 
 @app.command("describe")

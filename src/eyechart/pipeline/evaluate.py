@@ -348,7 +348,7 @@ def _predict(
         raise PlanOnly
     with session.stage("sampling"):
         # The plan is shown after the checks of `prepare`, so that an error is the only output.
-        run = prepare(settings, inputs, out, progress)
+        run = prepare(settings, inputs, out)
         # Only now is the folder known to belong to this run.
         session.keep_in(run.folder.parent)
         _show(lines, progress)

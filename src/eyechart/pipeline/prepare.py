@@ -8,8 +8,6 @@ import torch
 
 from eyechart.core.cost import SESSIONS_FOLDER
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import Progress
-from eyechart.core.storage.locks import lock_file
 from eyechart.core.storage.run_folder import (
     RECORD,
     Settings,
@@ -34,8 +32,8 @@ from eyechart.predictions.destroyed import destroyed_images
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import PREDICTIONS_FOLDER
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import Samples, counts_of, is_uniform, plan_samples
-from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
+from eyechart.testsets.samples import Samples, counts_of, plan_samples
+from eyechart.testsets.testset import read_testset
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.ruler import check_ready
 
@@ -43,14 +41,13 @@ CIFAR = (10, 100)
 """Numbers of classes of CIFAR-10 and CIFAR-100."""
 
 FIXED_BY_TESTSET = (
-    "suite", "n", "seed", "sampling", "balanced", "ruler", "corruptions", "delta_v", "jpeg",
+    "suite", "n", "seed", "sampling", "balanced", "ruler", "corruptions", "jpeg",
 )  # fmt: skip
 """Settings that a given test set determines, so that other values are rejected."""
 
-TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
 RUN_FILES = (
     *("results.json", "results.csv", "scores.parquet"),
-    *("curves.png", "curves-entry16.png", "testset.parquet", "examples", SESSIONS_FOLDER),
+    *("curves.png", "curves-entry16.png", "examples", SESSIONS_FOLDER),
 )
 """Other files of a run; in a folder without a run record, they count as unrelated files."""
 
@@ -64,29 +61,21 @@ class EvaluationInputs:
     device: torch.device
 
 
-def prepare(
-    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
-) -> EvaluationRun:
+def prepare(settings: EvaluateSettings, inputs: EvaluationInputs, out: Path) -> EvaluationRun:
     """Return the run, whose predictions are written to a folder in `out`.
 
     Raises:
         UsageError: If the run is not possible with these settings.
     """
-    models, images, device = inputs.models, inputs.images, inputs.device
-    check_models(models, images, device)
-    reject_unused(settings.loaded_maps, models)
+    check_models(inputs.models, inputs.images, inputs.device)
+    reject_unused(settings.loaded_maps, inputs.models)
     task = plan_task(settings, inputs)
-    plan = task.plan
-    check_ready(find_ruler(plan.ruler))
-    check_baseline(settings, plan, inputs)
-    # The folder is checked before the strengths are searched, which can take long.
+    check_ready(find_ruler(task.plan.ruler))
+    check_baseline(settings, task.plan, inputs)
     if settings.shard is None:
         folder = open_run(out, task.settings())
     else:
         folder = open_shard(out, task.settings(), settings.shard, RUN_FILES)
-    if not task.groups and any(is_uniform(entry, plan) for entry in plan.entries()):
-        groups: Sequence[Samples] = _uniform(plan, images, device, out, progress).samples(images)
-        task = replace(task, groups=groups)
     return EvaluationRun(settings, with_samples(task), folder)
 
 
@@ -193,28 +182,6 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
                     f" {model.name} has {model.classes:,} outputs: give a model of these classes."
                 )
         native_labels(images.labels, model.classes or 0, model.class_names, images.class_names)
-
-
-def _uniform(
-    plan: Plan, images: ImageSet, device: torch.device, out: Path, progress: Progress
-) -> TestSet:
-    """Return the test set with strengths found by search, stored in `out`."""
-    target, parts = out / TESTSET, out / TESTSET_PARTS
-    # Several processes may start on the same folder; one searches strengths, the others wait.
-    with lock_file(target):
-        if target.exists():
-            kept = read_testset(target)
-            if kept.plan.settings() == plan.settings() and kept.header.images == images.digest:
-                return kept
-            raise UsageError(
-                f"{target} is a different test set: choose another --out, or delete that file."
-            )
-        try:
-            parts.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
-        step = progress.begin("strengths", count_steps(images, plan))
-        return keep_testset(images, plan, device, parts, target, step=step)
 
 
 def open_run(out: Path, settings: Settings) -> Path:

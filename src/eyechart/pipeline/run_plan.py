@@ -258,8 +258,8 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     n_timed, n_first = PROBED.get(device.type, 6), WARM_UP.get(device.type, 1)
     if settings.n is not None and device.type == "cpu":
         n_timed = min(n_timed, max(1, settings.n // RUN_PER_PROBED))
-    # Strengths from the published domains: a probe needs neither a pilot nor a search.
-    few = replace(plan, n=n_first + n_timed, sampling=None, delta_v=(0.0, 1.0))
+    # Strengths from the published domains: a probe needs no pilot.
+    few = replace(plan, n=n_first + n_timed, sampling=None)
     clean, *corrupted = plan_samples(images, few)
     # The first samples load the device's kernels; the others are not in any cache yet.
     for chosen in (slice(0, n_first), slice(-n_timed, None)):

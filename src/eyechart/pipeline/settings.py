@@ -36,7 +36,6 @@ from eyechart.testsets.testset_settings import (
     PARAMETERS,
     PILOT,
     SUITE,
-    UNIFORM,
     TestsetSettings,
     Window,
 )
@@ -172,9 +171,9 @@ class EvaluateSettings(
     sampling: Annotated[
         str | None,
         Option(
-            help=f"{PILOT} (uniform in expected visual change), {PARAMETERS} (uniform in the"
-            f" published domains) or {UNIFORM} (search per image); {PILOT} if omitted. Suites with"
-            f" published severities have {LEVELS} only.",
+            help=f"{PILOT} (uniform in expected visual change) or {PARAMETERS} (uniform in the"
+            f" published domains); {PILOT} if omitted. Suites with published severities have"
+            f" {LEVELS} only.",
             group="Corruptions",
             is_advanced=True,
         ),
@@ -420,11 +419,6 @@ class EvaluateSettings(
             return
         if not (self.images is None or isinstance(self.images, str | os.PathLike)):
             raise UsageError("A run with --shard needs images in files, which every process reads.")
-        if self.testset is None and self.plan.sampling == UNIFORM:
-            raise UsageError(
-                "--sampling uniform searches strengths for all images: in a run with --shard, write"
-                " the test set first (eyechart testset make), and give it as --testset."
-            )
 
     def _check_n(self) -> None:
         """Raise a UsageError if there are too few samples for any curve."""

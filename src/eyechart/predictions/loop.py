@@ -30,7 +30,7 @@ from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_de
 from eyechart.predictions.record import RANK, BatchRecord, predictions_table, record_scores
 from eyechart.predictions.record import VERSION as RECORD_VERSION
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
-from eyechart.testsets.manifest_rows import VERSION, Measured, samples_table
+from eyechart.testsets.manifest_rows import VERSION, samples_table
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples
 from eyechart.testsets.stimuli import (
@@ -375,8 +375,14 @@ def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
         # Column 1 is the margin, which is NaN if a score is NaN or positive infinity.
         if not bool(record.numbers[:, 1].isfinite().all()):
             raise model.reject()
-    measured = Measured(computed.delta_v.numpy(), computed.pixels.numpy(), computed.scales)
-    rows = samples_table(task.images, task.plan, computed.samples, measured)
+    rows = samples_table(
+        task.images,
+        task.plan,
+        computed.samples,
+        computed.delta_v.numpy(),
+        computed.pixels.numpy(),
+        computed.scales,
+    )
     tables = [
         predictions_table(rows, model.name, record)
         for model, record in zip(task.models, computed.records, strict=True)

@@ -1,7 +1,6 @@
 """The samples of a test set as a table: each row suffices to regenerate its image."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -52,17 +51,24 @@ RAW = "raw"
 """Column of the ruler's raw value, in manifests by rulers whose raw value is not Δv itself."""
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Measurements on corrupted images: Δv, digests of their pixels, number of scales."""
+def samples_table(
+    images: ImageSet,
+    plan: Plan,
+    samples: Samples,
+    delta_v: FloatArray,
+    pixels: IntArray,
+    scales: int,
+) -> pa.Table:
+    """Return the table of samples with what was measured on their corrupted images.
 
-    delta_v: FloatArray
-    pixels: IntArray
-    scales: int
-
-
-def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Measured) -> pa.Table:
-    """Return the table of these samples with their visual change and pixel digests."""
+    Args:
+        images: All images.
+        plan: The plan of the test set.
+        samples: The samples.
+        delta_v: Visual change of each sample, NaN where it is undefined.
+        pixels: Digest of the pixels of each sample.
+        scales: Number of scales of the visual change.
+    """
     count, entry = len(samples), samples.entry
     places = pa.array(samples.image)
     columns = {
@@ -77,10 +83,10 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
         "seed": np.full(count, plan.seed),
         "stimulus": [images.stimulus.name] * count,
         "ruler": [plan.ruler] * count,
-        "scales": np.full(count, measured.scales, dtype=np.int8),
-        "delta_v": _null_for_nan(measured.delta_v),
+        "scales": np.full(count, scales, dtype=np.int8),
+        "delta_v": _null_for_nan(delta_v),
         # The same 64 bits: torch computes the digests as signed numbers.
-        "pixels": measured.pixels.view(np.uint64),
+        "pixels": pixels.view(np.uint64),
     }
     arrays = [
         pa.array(columns[field.name], field.type)

@@ -1,12 +1,11 @@
 """Pilot sampling: measure Δv of a few samples, and choose strengths that make Δv about uniform.
 
 The pilot samples give a map from strength to expected Δv, and the other samples are spread evenly
-over expected Δv. There is no search per image, so pilot sampling costs little more than uniform
-strengths.
+over expected Δv, which costs little more than uniform strengths.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -21,16 +20,14 @@ from eyechart.corruptions.suites.suite import STRONGEST, Entry
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, is_piloted, mildest, plan_samples, with_values
-from eyechart.testsets.stimuli import iterate_clean_images, samples_of
+from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
 from eyechart.testsets.testset_settings import PILOT
-from eyechart.testsets.uniform import measure
 
 N_PILOT = 24
 """Maximum number of pilot samples per corruption."""
 
 MAX_SHARE = 3
 """At most one in this many samples is a pilot sample."""
-
 
 SCATTER = 3
 """Number of standard deviations by which single samples may exceed the largest expected Δv."""
@@ -65,15 +62,7 @@ PilotMaps = Mapping[str, PilotMap]
 """The map of each corruption, by name."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Spread:
-    """Which samples of a corruption are pilot samples, and the position of each sample in 0…1."""
-
-    is_pilot: NDArray[np.bool_]
-    share: FloatArray
-
-
-def _spread(entry: Entry, n: int, seed: int) -> _Spread:
+def _spread(entry: Entry, n: int, seed: int) -> tuple[NDArray[np.bool_], FloatArray]:
     """Return which samples are pilot samples, and a stratified random position of each in 0…1."""
     # From seed and name alone, because `with_strengths` must find the same pilot samples again.
     numbers = np.random.default_rng(hash64(seed, "pilot", entry.name))
@@ -89,7 +78,7 @@ def _spread(entry: Entry, n: int, seed: int) -> _Spread:
     # The pilot must contain both ends of the path, because the map is not extrapolated.
     ends = np.flatnonzero(is_pilot)[np.argsort(share[is_pilot])]
     share[ends[0]], share[ends[-1]] = 0.0, 1.0
-    return _Spread(is_pilot, share)
+    return is_pilot, share
 
 
 def measure_maps(
@@ -102,7 +91,9 @@ def measure_maps(
     delta_v = {pool.name: np.full(len(pool), np.nan) for pool in pools}
     for clean_images in iterate_clean_images(images, pools, plan, device):
         for samples, places in samples_of(pools, clean_images.places):
-            delta_v[samples.name][places] = measure(clean_images, samples)
+            parts = split_into_batches(samples, clean_images)
+            measured = [clean_images.make(part).delta_v.cpu().numpy() for part in parts]
+            delta_v[samples.name][places] = np.concatenate(measured)
             step(len(samples), "")
     return {pool.name: _fit_map(pool.severity, delta_v[pool.name]) for pool in pools}
 
@@ -110,7 +101,7 @@ def measure_maps(
 def count_pilots(images: ImageSet, plan: Plan) -> int:
     """Return the number of pilot samples over all corruptions."""
     return sum(
-        int(_spread(samples.entry, len(samples), plan.seed).is_pilot.sum())
+        int(_spread(samples.entry, len(samples), plan.seed)[0].sum())
         for samples in _piloted(images, plan)
         if samples.entry is not None
     )
@@ -128,11 +119,11 @@ def with_strengths(
         if samples.entry is None or samples.name not in maps:
             found.append(samples)
             continue
-        spread = _spread(samples.entry, len(samples), plan.seed)
+        is_pilot, share = _spread(samples.entry, len(samples), plan.seed)
         severity = np.where(
-            spread.is_pilot,
-            _along_path(samples.entry, spread.share),
-            maps[samples.name].severities(spread.share),
+            is_pilot,
+            _along_path(samples.entry, share),
+            maps[samples.name].severities(share),
         )
         found.append(with_values(images, replace(samples, severity=severity), plan.seed))
     return found
@@ -148,9 +139,9 @@ def _piloted(images: ImageSet, plan: Plan) -> list[Samples]:
 def _pilot_samples(images: ImageSet, samples: Samples, plan: Plan) -> Samples:
     """Return the pilot samples of a corruption, evenly spread along its strength path."""
     assert samples.entry is not None
-    spread = _spread(samples.entry, len(samples), plan.seed)
-    chosen: IntArray = np.flatnonzero(spread.is_pilot)
-    severity = _along_path(samples.entry, spread.share[chosen])
+    is_pilot, share = _spread(samples.entry, len(samples), plan.seed)
+    chosen: IntArray = np.flatnonzero(is_pilot)
+    severity = _along_path(samples.entry, share[chosen])
     return with_values(images, replace(samples.take(chosen), severity=severity), plan.seed)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from eyechart.core.arguments import as_flag, as_list, as_number, as_path, as_text, brief, digits
+from eyechart.core.arguments import as_flag, as_path, as_text, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.registry import unknown_name
@@ -23,7 +23,6 @@ from eyechart.testsets.testset_settings import (
     PARAMETERS,
     SAMPLINGS,
     SUITE,
-    UNIFORM,
     TestsetSettings,
 )
 from eyechart.visual_change.registry import find_ruler, measures_geometry
@@ -55,10 +54,9 @@ class Plan(TestsetSettings):
     `n`: number of samples per corruption. `sampling`: one of `SAMPLINGS`; None becomes "levels" for
     suites with published severities, otherwise "parameters". `labels`: the label space
     whose classes are sampled equally often if `balanced`; with "entry16" only images of the 16
-    categories are sampled. `delta_v`: the range over which Δv is uniform. `jpeg`: the quality at
-    which every corrupted image is stored as JPEG and read back (ImageNet-C was published at 85);
-    None for no compression. `max_images`: size of the class-balanced subset of images to use, None
-    for all.
+    categories are sampled. `jpeg`: the quality at which every corrupted image is stored as JPEG and
+    read back (ImageNet-C was published at 85); None for no compression. `max_images`: size of the
+    class-balanced subset of images to use, None for all.
     """
 
     suite: str = SUITE
@@ -102,16 +100,6 @@ class Plan(TestsetSettings):
         if as_text(self.labels, "labels") not in SPACES:
             raise unknown_name("label space", self.labels, SPACES)
         as_flag(self.balanced, "balanced")
-        ends = [as_number(end, "Each end of delta_v") for end in as_list(self.delta_v, "delta_v")]
-        if len(ends) != 2:
-            raise UsageError(f"delta_v must be a range of two numbers, got {len(ends)}.")
-        low, high = ends
-        if not 0 <= low < high <= 1:
-            raise UsageError(
-                f"delta_v must be a range within [0, 1], got {digits(low)} to {digits(high)}."
-            )
-        if self.sampling != UNIFORM and (low, high) != (0, 1):
-            raise UsageError(f'A range of delta_v needs sampling "{UNIFORM}".')
         find_ruler(self.ruler)
         _check_names([entry.name for entry in self.entries()])
 
@@ -156,7 +144,6 @@ class Plan(TestsetSettings):
         return {
             **asdict(self),
             "corruptions": [entry.name for entry in entries],
-            "delta_v": list(self.delta_v),
             FINGERPRINT: f"{hash64(*map(_mark, entries)):016x}",
         }
 

@@ -64,7 +64,7 @@ class Published:
                 names corruptions that the folder lacks.
         """
         usual = Plan(plan.suite)
-        for name in ("sampling", "delta_v", "jpeg"):
+        for name in ("sampling", "jpeg"):
             if getattr(plan, name) != getattr(usual, name):
                 raise UsageError(
                     f"{name} applies only to images that eyechart corrupts, but the images in "

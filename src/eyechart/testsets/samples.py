@@ -1,6 +1,6 @@
 """Samples of a test set: which image gets which corruption with which parameters.
 
-`stimuli` computes the images; `uniform` finds the strengths that make Δv uniform.
+`stimuli` computes the images; `pilot` chooses strengths that make Δv about uniform.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,15 @@ from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions.suites.apply import draw_random
 from eyechart.corruptions.suites.assets import assets_mark
 from eyechart.corruptions.suites.strength import draw_from_domain, draw_severities, resolve
-from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
+from eyechart.corruptions.suites.suite import Entry
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import CATEGORIES, NONE
 from eyechart.images.labels.matching import category_labels
 from eyechart.testsets.plan import CLEAN, Plan
-from eyechart.testsets.testset_settings import PILOT, UNIFORM
+from eyechart.testsets.testset_settings import PILOT
 
 LEVELS = np.arange(1.0, 6.0)
-
-FEW_LEVELS = 12
-"""Maximum number of strength levels for which every level is measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +184,7 @@ def counts_of(images: ImageSet, plan: Plan) -> IntArray:
 def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
     """Return the samples of every corruption, and one for each clean image that is used.
 
-    With sampling "uniform" or "pilot", strengths are not known yet and severities are NaN. With
-    "uniform", this pool has more samples than will be used, so that some of them reach a large Δv.
+    With sampling "pilot", strengths are not known yet and severities are NaN.
     """
     plan.check()
     if images.files is None:
@@ -218,51 +214,25 @@ def _plan_entry(
         image, severity = np.repeat(places, len(levels)), np.tile(levels, len(places))
         draw = np.zeros_like(image)
     else:
-        # Candidates of the pool are further draws of the same images.
-        image, draw = expand(counts * pool_factor(entry, plan))
+        image, draw = expand(counts)
         severity = np.full(len(image), np.nan)
     row = first + np.arange(len(image))
     samples = Samples(entry, row, image, draw, severity, {})
-    if is_uniform(entry, plan) or is_piloted(entry, plan) or images.files is not None:
+    if is_piloted(entry, plan) or images.files is not None:
         # Strengths are found later, and the parameters behind published files are unknown.
         return samples
     return with_values(images, samples, plan.seed)
 
 
-def pool_factor(entry: Entry, plan: Plan) -> int:
-    """Return the number of candidate samples that are measured per sample that is used.
-
-    If the strength path ends at a randomly drawn value, few draws reach a large Δv, so the pool is
-    larger. If there are only a few levels, all of them are measured and a small pool suffices.
-    """
-    if not is_uniform(entry, plan):
-        return 1
-    if len(severities_of(entry)) > 2:
-        return 2
-    return 8 if DRAWN in entry.path.values() else 4
-
-
-def is_uniform(entry: Entry | None, plan: Plan) -> bool:
-    """Return whether an entry's strengths are found by a search that makes visual change uniform.
+def is_piloted(entry: Entry | None, plan: Plan) -> bool:
+    """Return whether an entry's strengths are chosen by means of pilot samples.
 
     Corruptions with published levels are excluded, because they keep these levels, and corruptions
     without a curve, such as geometric ones under rulers that cannot measure them.
     """
-    return _is_sampled(entry, plan, UNIFORM)
-
-
-def is_piloted(entry: Entry | None, plan: Plan) -> bool:
-    """Return whether an entry's strengths are chosen by means of pilot samples.
-
-    Excluded are the same corruptions as in `is_uniform`.
-    """
-    return _is_sampled(entry, plan, PILOT)
-
-
-def _is_sampled(entry: Entry | None, plan: Plan, sampling: str) -> bool:
     return (
         entry is not None
-        and plan.sampling == sampling
+        and plan.sampling == PILOT
         and not plan.why_no_curve(entry)
         and not entry.at_levels
     )
@@ -319,18 +289,3 @@ def mildest(entry: Entry) -> float:
     """
     moved = [entry.corruption.parameter(name) for name in entry.path]
     return 1.0 if moved and all(parameter.integer for parameter in moved) else 0.0
-
-
-def severities_of(entry: Entry) -> FloatArray:
-    """Return the severities to measure before targets are drawn.
-
-    These are all levels if there are only a few, and both ends of the path otherwise.
-    """
-    if len(entry.path) == 1 and mildest(entry):
-        ((name, ends),) = entry.path.items()
-        # Odd kernel sizes advance in steps of two.
-        step = 2 if entry.corruption.parameter(name).odd else 1
-        levels = abs(int((float(ends[1]) - float(ends[0])) / step)) + 1
-        if 1 < levels <= FEW_LEVELS:
-            return np.linspace(1.0, STRONGEST, levels)
-    return np.array([mildest(entry), STRONGEST])

@@ -3,7 +3,8 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from eyechart.core.records import CheckedFields, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts, read_header, read_parquet, write_parquet
-from eyechart.core.storage.shards import Shard
+from eyechart.core.storage.run_folder import check_same, write_settings
 from eyechart.core.version import versions
 from eyechart.images.image_sources import SOURCE, demo_images
 from eyechart.images.imageset import ImageSet, load_images, load_listed
@@ -31,23 +32,22 @@ from eyechart.testsets.coverage import SampleCoverage, coverage_of
 from eyechart.testsets.manifest_rows import (
     SCHEMA,
     VERSION,
-    Measured,
     read_samples,
     samples_table,
     with_raw,
 )
 from eyechart.testsets.pilot import count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
-from eyechart.testsets.reach_parts import measure_reach, samples_in
-from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
+from eyechart.testsets.samples import Samples, clean_samples, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
-from eyechart.testsets.testset_parts import remove_parts
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
-from eyechart.testsets.uniform import Reach, find_targets, find_values
 from eyechart.visual_change.registry import find_ruler
 
 HEADER = "eyechart testset"
 """Metadata key of a Parquet file with a test set."""
+
+PLAN = "plan.json"
+"""File that states which plan the part files of a test set belong to."""
 
 
 class TestSetHeader(Record):
@@ -249,8 +249,7 @@ def plan_from(settings: Mapping[str, Any], where: Path) -> Plan:
         UsageError: If the suite has changed since the file was written.
     """
     values = {name: value for name, value in settings.items() if name != FINGERPRINT}
-    for name in ("corruptions", "delta_v"):
-        values[name] = tuple(values[name])
+    values["corruptions"] = tuple(values["corruptions"])
     plan = Plan(**values)
     # A changed suite would regenerate images that differ from the measured ones.
     if plan.settings()[FINGERPRINT] != settings[FINGERPRINT]:
@@ -262,8 +261,7 @@ def plan_from(settings: Mapping[str, Any], where: Path) -> Plan:
 def sample_testset(settings: SampleSettings) -> TestSet:
     """Sample a test set with n samples per corruption and measure their visual change.
 
-    Corruptions with published levels (ImageNet-C) are applied to every image at each level, unless
-    sampling is "uniform".
+    Corruptions with published levels (ImageNet-C) are applied to every image at each level.
 
     Returns:
         The test set, with one more row for every clean image that is used.
@@ -300,105 +298,37 @@ def make_testset(
 ) -> TestSet:
     """Sample and measure all rows; rows in `folder` from an interrupted run are kept.
 
-    `step` is called for every sample that is measured. With sampling "uniform" it is also
-    called for every candidate and for every strength that is found.
+    `step` is called for every sample that is measured.
     """
     with lock_folder(folder):
-        measured = measure_testset(images, plan, device, folder, step)
-        assert measured is not None, "without shards nothing is left to others"
-        return join_parts(folder, measured, plan, header_of(images, plan))
-
-
-def keep_testset(
-    images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, *, step: Advance
-) -> TestSet:
-    """Make a test set with `make_testset`, write it to `target`, and remove its part files.
-
-    Call this only while holding `lock_file(target)`: another process may be making the same
-    test set.
-    """
-    testset = make_testset(images, plan, device, folder, step)
-    testset.save(target)
-    # Only once the manifest is on disk: a run that is killed earlier resumes from its parts.
-    remove_parts(folder, testset.table["corruption"].unique().to_pylist())
-    return testset
-
-
-def measure_testset(
-    images: ImageSet,
-    plan: Plan,
-    device: torch.device,
-    folder: Path,
-    step: Advance,
-    shard: Shard | None = None,
-) -> dict[str, int] | None:
-    """Measure all samples, or those of a shard's images, that have no row in `folder` yet.
-
-    Returns:
-        The number of these samples of each corruption; None if the strengths of a shard cannot be
-        found yet, because other shards have not measured their candidates.
-    """
-    groups = plan_samples(images, plan)
-    # Finished rows are kept in part files, from which an interrupted run resumes. The shards write
-    # into the same folder, in separate ranges of part numbers.
-    writer = 0 if shard is None else shard.number
-    parts = Parts(folder, [samples.name for samples in groups], writer)
-    for note in parts.notes():
-        step(0, note)
-    groups = with_strengths(images, groups, plan, measure_maps(images, plan, device, step))
-    pools = [samples for samples in groups if is_uniform(samples.entry, plan)]
-    delta_v = measure_reach(images, pools, plan, device, folder, step=step, shard=shard)
-    if delta_v is None:
-        return None
-    reach = {pool.name: find_targets(images, pool, delta_v[pool.name], plan) for pool in pools}
-    first = {pool.name: pool.row[0] for pool in pools}
-    groups = [_used(samples, reach.get(samples.name)) for samples in groups]
-    if shard is not None:
-        groups = [samples_in(shard, images, samples) for samples in groups]
-    done = parts.done()
-    pending = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups]
-    step(sum(map(len, groups)) - sum(map(len, pending)), "")
-    left = [samples for samples in pending if len(samples)]
-    for clean_images in iterate_clean_images(images, left, plan, device) if left else ():
-        for samples, _ in samples_of(left, clean_images.places):
-            if samples.name in reach:
-                # Rows of a pool are numbered consecutively, so the offset from its first row is the
-                # position.
-                part_reach = reach[samples.name].take(samples.row - first[samples.name])
-                samples = find_values(images, clean_images, samples, part_reach, plan)
-                step(len(samples), "")
-            for part in split_into_batches(samples, clean_images):
-                corrupted = clean_images.make(part)
-                measured = Measured(
-                    corrupted.delta_v.cpu().numpy(),
-                    corrupted.pixels.cpu().numpy(),
-                    corrupted.scales,
-                )
-                parts.write(part.name, samples_table(images, plan, part, measured))
-                step(len(part), "")
-    return {samples.name: len(samples) for samples in groups}
-
-
-def join_parts(folder: Path, names: Iterable[str], plan: Plan, header: TestSetHeader) -> TestSet:
-    """Return the test set of all rows in `folder`; corruptions are in the order of `names`."""
-    names = list(names)
-    parts = Parts(folder, names)
-    parts.merge()
-    tables = [parts.read(name) for name in names]
-    table = pa.concat_tables(tables).cast(SCHEMA)
-    return TestSet(with_raw(table, find_ruler(plan.ruler)), plan, header)
-
-
-def _used(samples: Samples, reach: Reach | None) -> Samples:
-    """Return the samples of a pool that have a target, or all samples if there is no pool."""
-    if reach is None:
-        return samples
-    return samples.take(np.flatnonzero(~np.isnan(reach.target)))
-
-
-def header_of(images: ImageSet, plan: Plan) -> TestSetHeader:
-    """Return everything that determines a test set besides its plan."""
-    return TestSetHeader(
+        groups = plan_samples(images, plan)
+        names = [samples.name for samples in groups]
+        # Finished rows are kept in part files, from which an interrupted run resumes.
+        parts = Parts(folder, names)
+        for note in parts.notes():
+            step(0, note)
+        groups = with_strengths(images, groups, plan, measure_maps(images, plan, device, step))
+        done = parts.done()
+        pending = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups]
+        step(sum(map(len, groups)) - sum(map(len, pending)), "")
+        left = [samples for samples in pending if len(samples)]
+        for clean_images in iterate_clean_images(images, left, plan, device) if left else ():
+            for samples, _ in samples_of(left, clean_images.places):
+                for part in split_into_batches(samples, clean_images):
+                    corrupted = clean_images.make(part)
+                    rows = samples_table(
+                        images,
+                        plan,
+                        part,
+                        corrupted.delta_v.cpu().numpy(),
+                        corrupted.pixels.cpu().numpy(),
+                        corrupted.scales,
+                    )
+                    parts.write(part.name, rows)
+                    step(len(part), "")
+        parts.merge()
+        table = pa.concat_tables([parts.read(name) for name in names]).cast(SCHEMA)
+    header = TestSetHeader(
         stimulus=images.stimulus.name,
         images=images.digest,
         n_images=len(images),
@@ -406,14 +336,42 @@ def header_of(images: ImageSet, plan: Plan) -> TestSetHeader:
         ruler_version=find_ruler(plan.ruler).version,
         versions=versions(),
     )
+    return TestSet(with_raw(table, find_ruler(plan.ruler)), plan, header)
 
 
 def count_steps(images: ImageSet, plan: Plan) -> int:
-    """Return approximately how many steps `make_testset` will report."""
-    total = 0
-    for samples in plan_samples(images, plan):
-        total += len(samples)
-        if is_uniform(samples.entry, plan):
-            # Candidates are counted above; n of them get a strength, and n are measured with it.
-            total += 2 * plan.n
-    return total + count_pilots(images, plan)
+    """Return how many steps `make_testset` reports: one for each sample, and for each pilot."""
+    return sum(map(len, plan_samples(images, plan))) + count_pilots(images, plan)
+
+
+def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
+    """Return the folder next to `out` for part files; raise an error if it has a different plan."""
+    # not `with_name`, which raises for "."
+    folder = out.parent / f"{out.name}.parts"
+    record = folder / PLAN
+    settings = {
+        **plan.settings(),
+        "stimulus": images.stimulus.name,
+        "images": images.fingerprint,
+        "ruler_version": find_ruler(plan.ruler).version,
+    }
+    try:
+        folder.mkdir(exist_ok=True)
+        # Never write into a folder that contains files of the user.
+        if not record.exists() and any(folder.iterdir()):
+            raise UsageError(f"{folder} contains other files: move this folder elsewhere.")
+        check_same(record, settings, "an unfinished test set")
+        write_settings(record, settings)
+    except OSError as error:
+        raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
+    return folder
+
+
+def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
+    """Remove the part files with these names and the plan's file; all other files are kept."""
+    parts = Parts(folder, names)
+    for name in names:
+        parts.drop(name)
+    (folder / PLAN).unlink(missing_ok=True)
+    with suppress(OSError):  # the folder contains other files
+        folder.rmdir()

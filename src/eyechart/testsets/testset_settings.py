@@ -7,7 +7,6 @@ import os
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
 from eyechart.core.registry import one_of
 from eyechart.corruptions.suites.published import TestPreset
@@ -25,9 +24,9 @@ SUITE, N_SAMPLES = "vcr", 50_000
 N_DRAWN = 2_000
 """Default number of samples per corruption of `eyechart testset make`; a run takes a minute."""
 
-SAMPLINGS = LEVELS, PARAMETERS, PILOT, UNIFORM = "levels", "parameters", "pilot", "uniform"
+SAMPLINGS = LEVELS, PARAMETERS, PILOT = "levels", "parameters", "pilot"
 """How strengths are sampled: at published severities, uniformly in the published domains of the
-parameters, or such that Δv is uniform, approximately by pilot samples or by a search per image.
+parameters, or such that Δv is approximately uniform, by means of pilot samples.
 Suites with published severities have the first one only; the others are for all other suites.
 """
 
@@ -35,20 +34,6 @@ MIN_PER_BIN = 20
 """Minimum number of samples for a bin of visual change to be covered and used in a curve."""
 
 Suite = Annotated[str, Option(help="A suite's name or YAML file.", group="Corruptions")]
-
-
-def read_range(text: str) -> tuple[float, float]:
-    """Return the two numbers of a range written as LOW:HIGH.
-
-    Example:
-        >>> read_range("0.2:0.6")
-        (0.2, 0.6)
-    """
-    low, _, high = text.partition(":")
-    try:
-        return float(low), float(high)
-    except ValueError:
-        raise UsageError(f"--delta-v must be LOW:HIGH, such as 0.2:0.6, got '{text}'.") from None
 
 
 Window = Annotated[
@@ -72,26 +57,13 @@ class TestsetSettings:
     sampling: Annotated[
         str | None,
         Option(
-            help=f"How strengths are sampled: {PARAMETERS} (uniform in the published domains),"
-            f" {PILOT} (uniform in expected visual change) or {UNIFORM} (uniform visual change, by"
-            f" a search per image); {PARAMETERS} if omitted. Suites with published severities have"
-            f" {LEVELS} only.",
+            help=f"How strengths are sampled: {PARAMETERS} (uniform in the published domains)"
+            f" or {PILOT} (uniform in expected visual change); {PARAMETERS} if omitted. Suites with"
+            f" published severities have {LEVELS} only.",
             group="Corruptions",
             is_advanced=True,
         ),
     ] = None
-    delta_v: Annotated[
-        tuple[float, float],
-        Option(
-            help="Range in which to sample Δv uniformly.",
-            group="Corruptions",
-            is_advanced=True,
-            metavar="LOW:HIGH",
-            typed=str,
-            read=read_range,
-            typed_default="0:1",
-        ),
-    ] = (0.0, 1.0)
     corruptions: Annotated[
         tuple[str, ...],
         Option(

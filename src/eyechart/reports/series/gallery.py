@@ -3,7 +3,7 @@
 This module computes the cells; `gallery_sheet` arranges them as an image, `html.page` as a page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
 
@@ -22,13 +22,12 @@ from eyechart.corruptions.declaration import Parameter, Values
 from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
 from eyechart.corruptions.suites.assets import assets_of, ready_entries
 from eyechart.corruptions.suites.strength import Strengths, resolve
-from eyechart.corruptions.suites.suite import Entry, Suite
+from eyechart.corruptions.suites.suite import STRONGEST, Entry, Suite
 from eyechart.images.identity import named_keys
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE, Batch, to_rgb_levels
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.titles import listed
-from eyechart.testsets.samples import LEVELS, mildest, severities_of
-from eyechart.testsets.uniform import CLOSE, find_strengths
+from eyechart.testsets.samples import LEVELS, mildest
 from eyechart.visual_change.registry import (
     DEFAULT_RULER,
     find_ruler,
@@ -45,6 +44,21 @@ UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "p
 
 MAX_COLUMNS = 50
 """Maximum number of severities side by side."""
+
+FEW_LEVELS = 12
+"""Maximum number of strength levels for which every level is measured."""
+
+CLOSE = 0.004
+"""Tolerance of Δv around its target: about a sixth of a bin."""
+
+MOST_STEPS = 14
+"""Maximum number of steps per sample; with integer kernel sizes, Δv may never get close enough."""
+
+NARROWEST = 1e-4
+"""Width of the bracket, in severities, below which the search stops."""
+
+Measure = Callable[[IntArray, FloatArray], FloatArray]
+"""A function that returns Δv for rows and their severities."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +282,7 @@ def _find_targets(
 
     severity = _measured_severities(entry)
     delta_v = clean.measure_at(entry, severity)
-    if not entry.is_single and len(severities_of(entry)) == 2:
+    if not entry.is_single and len(_path_severities(entry)) == 2:
         # Both ends of a continuous path: the strength for each target is between them.
         lowest, reach = (np.full(len(targets), end) for end in (delta_v[0], delta_v[-1]))
         found = find_strengths(targets, mildest(entry), lowest, reach, measure)
@@ -286,9 +300,69 @@ def _measured_severities(entry: Entry) -> Values:
     """Return the severities to measure first: all levels if there are few, else ends and levels."""
     if entry.is_single:
         return LEVELS[:1]
-    few = severities_of(entry)
+    few = _path_severities(entry)
     # Where Δv falls with severity, an end is not the largest Δv: a level may come closer.
     return few if len(few) > 2 else np.unique([*few, *LEVELS])
+
+
+def _path_severities(entry: Entry) -> FloatArray:
+    """Return the severities of all levels if they are few, else of both ends of the path."""
+    if len(entry.path) == 1 and mildest(entry):
+        ((name, ends),) = entry.path.items()
+        # Odd kernel sizes advance in steps of two.
+        step = 2 if entry.corruption.parameter(name).odd else 1
+        levels = abs(int((float(ends[1]) - float(ends[0])) / step)) + 1
+        if 1 < levels <= FEW_LEVELS:
+            return np.linspace(1.0, STRONGEST, levels)
+    return np.array([mildest(entry), STRONGEST])
+
+
+def find_strengths(
+    target: FloatArray, mildest: float, lowest: FloatArray, reach: FloatArray, measure: Measure
+) -> tuple[FloatArray, FloatArray]:
+    """Return, for each row, the severity whose Δv is nearest to the target, and that Δv.
+
+    Δv is `lowest` at severity `mildest` and `reach` at the end of the path. Bisection alternates
+    with the method of false position until Δv is close enough; the best of all tried severities is
+    returned.
+    """
+    count = len(target)
+    low, high = np.full(count, mildest), np.full(count, STRONGEST)
+    below, above = lowest.copy(), reach.copy()
+    # Start with the closer end of the path, in case no step comes closer.
+    nearer = np.abs(target - lowest) < np.abs(target - reach)
+    best, nearest = np.where(nearer, low, high), np.where(nearer, lowest, reach)
+    for step in range(MOST_STEPS):
+        with np.errstate(invalid="ignore"):
+            open_rows = (np.abs(nearest - target) > CLOSE) & (high - low > NARROWEST)
+        rows = np.flatnonzero(open_rows)
+        if not len(rows):
+            break
+        middle = (low[rows] + high[rows]) / 2
+        # False position alone may creep towards the root from one side; bisection halves the
+        # bracket.
+        if step % 2:
+            # Δv may be equal at both ends; the quotient is clipped below.
+            share = (target[rows] - below[rows]) / np.maximum(above[rows] - below[rows], 1e-9)
+            # Away from both ends, since a step onto an end would not shorten the bracket.
+            middle = low[rows] + np.clip(share, 0.05, 0.95) * (high[rows] - low[rows])
+        delta_v = measure(rows, middle)
+        under = delta_v < target[rows]
+        _replace(low, below, rows[under], middle[under], delta_v[under])
+        _replace(high, above, rows[~under], middle[~under], delta_v[~under])
+        closer = np.abs(delta_v - target[rows]) < np.abs(nearest[rows] - target[rows])
+        _replace(best, nearest, rows[closer], middle[closer], delta_v[closer])
+    return best, nearest
+
+
+def _replace(
+    severity: FloatArray,
+    value: FloatArray,
+    rows: NDArray[np.int64],
+    new_severity: FloatArray,
+    new_value: FloatArray,
+) -> None:
+    severity[rows], value[rows] = new_severity, new_value
 
 
 def _to_image(planes: NDArray[np.uint8]) -> Image.Image:

@@ -173,7 +173,7 @@ def _common_range(pair: CorruptionPair, a: _Pool, b: _Pool) -> tuple[float, floa
             f"The ranges of visual change of {pair.a} and {pair.b} do not overlap"
             f" ({a.delta_v.min():.2f} to {a.delta_v.max():.2f} and {b.delta_v.min():.2f} to"
             f" {b.delta_v.max():.2f}): select other pairs with --pair, or make the test set with"
-            " --sampling uniform."
+            " --sampling pilot."
         )
     return low, high
 
