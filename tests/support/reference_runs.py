@@ -119,11 +119,6 @@ DEMO_RUNS: dict[str, list[list[str]]] = {
          "--bins", "8", "--min-per-bin", "3", "--corruption", "gaussian_noise", "--out",
          "{out}/run"],
     ],
-    "uniform": [
-        ["evaluate", COARSE, "--n", "20", "--sampling", "uniform", "--corruption",
-         "gaussian_noise", "--corruption", "frost", "--delta-v", "0:0.8", *SMALL, "--out",
-         "{out}/run"],
-    ],
     "entry16": [
         ["evaluate", FINE, "--labels", "entry16", "--rule", "sum", "--n", "24", *FEW,
          "--baseline", "humans", "--right-anchor", "chance", "--density", "beta:2,1",
