@@ -266,7 +266,7 @@ def test_mixed_baselines_are_rejected(run, folder, runs, tmp_path):
         (lambda home, runs: _spoilt(home, runs, "results.json", "{"), "cannot be read"),
         (lambda home, runs: _spoilt(home, runs, "results.json", "[]"), "not written by"),
         (lambda home, runs: runs / "vcr" / "results.json", "Give the folder of a run"),
-        (lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 7}'), "is damaged"),
+        (lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 1}'), "is damaged"),
         (
             lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 2}'),
             "another version",

@@ -94,7 +94,7 @@ def predictions(out):
 def test_results_say_what_made_them(finished, folder):
     out, _ = finished
     found = results(out)
-    assert found["schema"] == 7
+    assert found["schema"] == 1
     config = found["config"]
     assert (config["suite"], config["n"], config["seed"]) == ("vcr", 40, 0)
     assert config["corruptions"] == ["vcr/gaussian_noise", "vcr/color_jitter"]

@@ -11,7 +11,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
-from eyechart.core.storage.run_folder import Settings, open_run_folder
+from eyechart.core.storage.run_folder import Settings, open_run_folder, read_settings
 from eyechart.core.storage.shards import Shard, shards_of
 from eyechart.images.imageset import ImageSet
 from eyechart.models.recorded import ModelRecord
@@ -21,6 +21,9 @@ from eyechart.results.schema import PREDICTIONS_FOLDER
 
 SHARDS_FOLDER = "shards"
 SHARD_FILE = "shard.json"
+SHARD_VERSION = 1
+"""Version of the record of a finished shard."""
+
 INDEX_FILE = "images.parquet"
 """Index of the images, shared by all shards of a run."""
 
@@ -37,6 +40,8 @@ _NAME = re.compile(r"\d+-of-(\d+)")
 class ShardRecord(Record):
     """What a finished shard leaves for the merge, besides its predictions."""
 
+    version: int = SHARD_VERSION
+    """Version of this format."""
     shard: str
     """The shard, such as "2/7"."""
     working_folder: str
@@ -182,9 +187,15 @@ def _read(folder: Path, shard: Shard) -> ShardRecord:
         raise UsageError(
             f"Shard {shard} is not finished: run the same command with --shard {shard} to resume."
         )
+    plain = read_settings(path)
+    if plain.get("version") != SHARD_VERSION:
+        raise UsageError(
+            f"{path} was written by another version of eyechart (version {plain.get('version')},"
+            f" not {SHARD_VERSION}): run shard {shard} again."
+        )
     try:
-        record = ShardRecord.model_validate_json(path.read_bytes())
-    except (OSError, ValueError):
+        record = ShardRecord.model_validate(plain)
+    except ValueError:
         raise UsageError(f"{path} is damaged: run shard {shard} again.") from None
     if record.shard != str(shard):
         raise UsageError(

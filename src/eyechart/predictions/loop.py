@@ -102,20 +102,21 @@ class PredictionTask:
             "eyechart": __version__,
             "ruler_version": find_ruler(self.plan.ruler).version,
             "stimulus": self.images.stimulus.name,
-            **self._about_files(),
+            "clean": self._size_of_clean(),
             **self.plan.settings(),
             "images": self.images.fingerprint,
             "models": {m.name: f"{m.identity} {m.dtype}".strip() for m in self.models},
             "testset": self.testset,
         }
 
-    def _about_files(self) -> dict[str, object]:
-        """Return how clean images were resized; empty unless corrupted images come from files."""
+    def _size_of_clean(self) -> int | str | None:
+        """Return how clean images were resized; "" unless corrupted images come from files."""
         if self.images.files is None:
-            return {}
+            return ""
+        if not self.images.has_clean:
+            return None
         how = self.images.stimulus
-        size = "native" if how.size is None else "x".join(map(str, how.size))
-        return {"clean": (how.crop or size) if self.images.has_clean else None}
+        return how.crop or ("native" if how.size is None else "x".join(map(str, how.size)))
 
     @property
     def names(self) -> list[str]:

@@ -7,15 +7,15 @@ everything else that determines the predictions (images, models, versions).
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import ConfigDict, TypeAdapter, WrapSerializer
+from pydantic import ConfigDict, TypeAdapter
 
 from eyechart.core.errors import UsageError
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.transfer import PUBLISHED
 from eyechart.scores.scoring import Fit
-from eyechart.stats.curve_settings import BINS, CurveSettings
+from eyechart.stats.curve_settings import CurveSettings
 from eyechart.stats.density import to_density
 from eyechart.testsets.plan import Plan
 from eyechart.visual_change.registry import DEFAULT_RULER
@@ -23,24 +23,7 @@ from eyechart.visual_change.registry import DEFAULT_RULER
 AUTO = "auto"
 """Value stored for the number of human bins if it was derived from the number of responses."""
 
-OMITTED = ("clean", "clean_responses", "similar", "human_bins")
-"""Settings that are stored only if they differ from the default."""
-
 _CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-
-def _written(settings: Any, plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored settings as plain values."""
-    unused = {
-        option.name
-        for option in fields(settings)
-        if option.name in OMITTED and getattr(settings, option.name) == option.default
-    }
-    return {name: value for name, value in plain.items() if name not in unused}
-
-
-# A lambda: an annotated return type would replace the fields in the JSON Schema.
-_WRITER = WrapSerializer(lambda settings, write: _written(settings, write(settings)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +53,6 @@ class FitConfig(CurveSettings):
         asked = AUTO if fit.bins is None else fit.bins
         return cls(**shared, seed=fit.seed, human_bins=asked if has_humans else None)
 
-    @property
-    def comparable(self) -> dict[str, object]:
-        """Settings that two runs must share for their curves to be comparable."""
-        # Older runs and runs without humans do not store the requested number.
-        asked = AUTO if self.bins == BINS else self.bins
-        return vars(self) | {"human_bins": asked if self.human_bins is None else self.human_bins}
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(Plan, ComparisonSettings):
@@ -92,12 +68,13 @@ class RunConfig(Plan, ComparisonSettings):
     """Version of eyechart that made the predictions."""
     ruler: str = DEFAULT_RULER
     """Ruler that measured visual change."""
-    ruler_version: int = 1
+    ruler_version: int
     """Version of the ruler that measured visual change; values from different versions differ."""
     stimulus: str
     """How images were resized and cropped."""
-    clean: int | str | None = ""
-    """How clean images were resized to match corrupted files; null without clean images."""
+    clean: int | str | None
+    """How clean images were resized to match corrupted files, "" if there are no such files; null
+    without clean images."""
     suite: str = field()
     """Name or YAML file of the suite."""
     n: int = field()
@@ -124,7 +101,7 @@ class RunConfig(Plan, ComparisonSettings):
     """Baseline of CE; "" for none."""
     means_over: tuple[str, ...]
     """Corruptions over which means are taken."""
-    fit: Annotated[FitConfig, _WRITER]
+    fit: FitConfig
     """How curves were fitted."""
 
     @classmethod
@@ -143,10 +120,7 @@ class RunConfig(Plan, ComparisonSettings):
         return plain
 
 
-WrittenConfig = Annotated[RunConfig, _WRITER]
-"""Type of record fields that contain the settings of a run."""
-
-_ADAPTER: TypeAdapter[RunConfig] = TypeAdapter(WrittenConfig)
+_ADAPTER = TypeAdapter(RunConfig)
 
 
 def check_same_ruler(first: tuple[Path, RunConfig], second: tuple[Path, RunConfig]) -> None:

@@ -1,7 +1,7 @@
 """Read finished runs, and combine runs of the same test into a leaderboard."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 from pathlib import Path, PurePath
@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.labels.spaces import SCORED_SPACES
 from eyechart.results.model_results import ModelResults
 from eyechart.results.results_file import read_results
-from eyechart.results.run_config import OMITTED, RunConfig, check_same_ruler
+from eyechart.results.run_config import RunConfig, check_same_ruler
 from eyechart.results.schema import Results
 from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores, scores_of
 from eyechart.scores.registry import HUMANS, SCORES
@@ -61,11 +61,7 @@ class Run:
     @property
     def test(self) -> dict[str, object]:
         """Settings that two runs must share for their models to be comparable."""
-        # Settings that only some runs store come last: a difference in another one is more
-        # informative.
-        names = sorted((option.name for option in fields(RunConfig)), key=OMITTED.__contains__)
-        settings = {name: getattr(self.config, name) for name in names if name != "models"}
-        return settings | {"fit": self.config.fit.comparable}
+        return {name: value for name, value in vars(self.config).items() if name != "models"}
 
     @property
     def shown(self) -> int:
@@ -286,7 +282,7 @@ def _check_same_test(first: Run, second: Run) -> None:
 
 
 def _other_curves(first: Run, second: Run) -> UsageError:
-    one, two = (run.config.fit.comparable for run in (first, second))
+    one, two = (vars(run.config.fit) for run in (first, second))
     name = next(key for key in one | two if one.get(key) != two.get(key))
     return UsageError(
         f"Areas of curves that were fitted differently cannot be compared: {name} is"

@@ -20,7 +20,7 @@ from eyechart.core.storage.remote import TemporaryFolder
 from eyechart.results.curve_results import Ends, HumanCurve
 from eyechart.results.html_table import html_table
 from eyechart.results.model_results import ModelResults
-from eyechart.results.run_config import WrittenConfig
+from eyechart.results.run_config import RunConfig
 from eyechart.scores.curve_significance import Difference
 from eyechart.scores.registry import OVERALL
 from eyechart.stats.estimate import Estimate
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from eyechart.results.standings import Standings
 
-SCHEMA_VERSION: Literal[7] = 7
+SCHEMA_VERSION: Literal[1] = 1
 """Version of results.json; increased when a field changes its meaning."""
 
 RESULTS_FILE = "results.json"
@@ -244,9 +244,9 @@ class Results(NamedRecords[ModelResults]):
         20
     """
 
-    schema_version: Literal[7] = Field(default=SCHEMA_VERSION, alias="schema")
+    schema_version: Literal[1] = Field(default=SCHEMA_VERSION, alias="schema")
     """Version of this format."""
-    config: WrittenConfig
+    config: RunConfig
     """The settings of the run."""
     run: RunInfo
     """What depends on machine and moment: versions, device, command, date, time, energy, paths. All

@@ -59,11 +59,11 @@ class TestSetHeader(Record):
     """How images were resized and cropped."""
     images: str
     """Digest of all images that the test set was sampled from."""
-    n_images: int | None = None
+    n_images: int
     """Number of images that the test set was sampled from."""
     damaged: tuple[str, ...]
     """Names of the images that were left out."""
-    ruler_version: int = 1
+    ruler_version: int
     """Version of the ruler that measured visual change; values from different versions differ."""
     versions: dict[str, str]
     """Versions of eyechart and of the packages that its results depend on."""
