@@ -23,7 +23,7 @@ from eyechart.pipeline.scoring.score import score_run
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import BATCH, PredictionTask
-from eyechart.results.writing import write_results
+from eyechart.results.results_file import write_results
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from eyechart.testsets.testset_settings import PARAMETERS

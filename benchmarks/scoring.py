@@ -24,10 +24,15 @@ from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.scoring.score import score_run
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.predictions.destroyed import COUNT, DESTROYED, DESTROYED_ROWS
+from eyechart.predictions.batches import (
+    COUNT,
+    DESTROYED,
+    DESTROYED_ROWS,
+    BatchRecord,
+    predictions_table,
+)
 from eyechart.predictions.loop import PredictionTask
-from eyechart.predictions.record import BatchRecord, predictions_table
-from eyechart.results.writing import write_results
+from eyechart.results.results_file import write_results
 from eyechart.stats.bins import bin_edges, bin_index
 from eyechart.stats.curve_settings import BINNINGS, BINS
 from eyechart.testsets.manifest_rows import SCHEMA, samples_table

@@ -21,12 +21,12 @@ from eyechart.pipeline.merge import merge as merge
 from eyechart.reports.figures.curve_plot import draw_curves as draw_curves
 from eyechart.results.published_results import PublishedTable as PublishedTable
 from eyechart.results.published_results import published_tables as published_tables
+from eyechart.results.results_file import load as load
+from eyechart.results.results_file import write_results as write_results
 from eyechart.results.schema import Results as Results
-from eyechart.results.scores_file import load as load
 from eyechart.results.severity_table import read_severity_errors as read_severity_errors
 from eyechart.results.standings import Standings as Standings
 from eyechart.results.standings import compare as compare
-from eyechart.results.writing import write_results as write_results
 from eyechart.scores.baseline_tables import Baseline as Baseline
 from eyechart.scores.baseline_tables import measured_baseline as measured_baseline
 from eyechart.scores.corruption_error import CorruptionErrors as CorruptionErrors

@@ -15,7 +15,7 @@ from changing import replace
 from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.results.published_results import FOLDER, find_published
-from eyechart.results.published_rows import is_comparable
+from eyechart.results.ranking_comparison import is_comparable
 from eyechart.results.runs import Board, make_boards, read_run
 from small_models import save_images
 

@@ -10,8 +10,8 @@ import eyechart as ec
 from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.pipeline.human_references import experiments_of
+from eyechart.pipeline.scoring.baseline import human_error
 from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer
-from eyechart.pipeline.scoring.normalize import human_error
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit
 from eyechart.stats.density import Density

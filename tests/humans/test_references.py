@@ -14,7 +14,7 @@ from eyechart.humans.consistency import find_rule
 from eyechart.humans.human_responses import make_responses, read_responses, write_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.results.human_caution import implied_areas, packaged_areas
+from eyechart.results.published_results import implied_areas, packaged_areas
 from places import ROOT
 from report_runs import save_hues
 from small_models import TINTS, save_images

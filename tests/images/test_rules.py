@@ -8,8 +8,8 @@ import torch
 import eyechart as ec
 from eyechart.images.labels.imagenet import CATEGORIES, category_of, members
 from eyechart.images.labels.spaces import RULES
+from eyechart.predictions.batches import predictions_table, record_scores
 from eyechart.predictions.reading import categories_of
-from eyechart.predictions.record import predictions_table, record_scores
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 
 DOG, KNIFE, CAT = (CATEGORIES.index(name) for name in ("dog", "knife", "cat"))

@@ -17,8 +17,7 @@ from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.images.stimulus import STIMULI
-from eyechart.pipeline.scoring.baseline_choice import choose_baseline
-from eyechart.pipeline.scoring.normalize import Divisor, normalize
+from eyechart.pipeline.scoring.baseline import Divisor, choose_baseline, normalize
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ModelResults
 from eyechart.scores.baseline_tables import find_baseline

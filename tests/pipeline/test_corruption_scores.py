@@ -532,7 +532,7 @@ def test_what_cannot_be_evaluated_is_rejected(tmp_path):
 def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_error(reference):
     """Two kinds of noise that people meet alike, one mild and one strong on these pictures."""
     from eyechart.humans.transfer import published_classes
-    from eyechart.pipeline.scoring.curve_comparisons import similar_corruptions
+    from eyechart.pipeline.scoring.comparisons import similar_corruptions
 
     scores = {}
     for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):

@@ -11,8 +11,7 @@ from PIL import Image
 import eyechart as ec
 from eyechart.pipeline.examples import choose_rows
 from eyechart.predictions.reading import Predictions
-from eyechart.results.results_file import read_results
-from eyechart.results.writing import write_results
+from eyechart.results.results_file import read_results, write_results
 from small_models import colors, save_images
 
 LABELS = ["blue", "green", "grey", "red"]

@@ -13,7 +13,7 @@ from eyechart.images.image_sources import demo_images
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
-from eyechart.pipeline.label_check import check_matching
+from eyechart.pipeline.model_check import check_matching
 from small_models import ten_levels
 
 ANIMALS = ("zebra", "yak", "wolf", "viper", "turtle", "tiger", "swan", "seal", "rabbit", "quail")

@@ -10,9 +10,9 @@ from commands import assert_rejected, image_file
 from eyechart.core.storage.parts import Parts
 from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.images.labels.imagenet import wordnet_ids
+from eyechart.predictions.batches import BatchRecord, predictions_table, record_scores
+from eyechart.predictions.compute_settings import ENGINES
 from eyechart.predictions.engine import part_files
-from eyechart.predictions.engines import ENGINES
-from eyechart.predictions.record import BatchRecord, predictions_table, record_scores
 from eyechart.testsets.manifest_rows import Measured, samples_table
 from imagenet_names import save_archive
 from published_scores import ALEXNET_BY_SEVERITY

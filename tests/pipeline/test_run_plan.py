@@ -8,8 +8,7 @@ from PIL import Image
 
 import eyechart as ec
 from eyechart.pipeline import run_plan
-from eyechart.pipeline.fail_under import floor_outcomes
-from eyechart.pipeline.floors import Floor, read_floor
+from eyechart.pipeline.fail_under import Floor, floor_outcomes, read_floor
 from eyechart.pipeline.run_plan import (
     AIM,
     MIN_N,

@@ -7,8 +7,8 @@ import torch
 import eyechart as ec
 from eyechart.core.storage.parts import Parts
 from eyechart.models.find import load_model
+from eyechart.predictions.compute_settings import ENGINES, IN_PROCESS, PROCESSES, Resources
 from eyechart.predictions.engine import part_files, predict
-from eyechart.predictions.engines import ENGINES, IN_PROCESS, PROCESSES, Resources
 from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples

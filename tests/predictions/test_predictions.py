@@ -22,12 +22,18 @@ from eyechart.images.labels.imagenet import CATEGORIES, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.prepare import open_run
-from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, destroyed_images
+from eyechart.predictions.batches import (
+    DESTROYED,
+    DESTROYED_ROWS,
+    SCHEMA,
+    destroyed_images,
+    predictions_table,
+    record_scores,
+)
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
-from eyechart.predictions.record import SCHEMA, predictions_table, record_scores
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples

@@ -21,11 +21,10 @@ from eyechart.models.find import load_model
 from eyechart.models.model import ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.settings import EvaluateSettings
+from eyechart.predictions.compute_settings import IN_PROCESS, PROCESSES, Resources
 from eyechart.predictions.engine import predict
-from eyechart.predictions.engines import IN_PROCESS, PROCESSES, Resources
 from eyechart.predictions.loop import PredictionTask
-from eyechart.predictions.sent_task import send_task
-from eyechart.predictions.supervision import split_items
+from eyechart.predictions.supervision import send_task, split_items
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from small_models import colors, save_images

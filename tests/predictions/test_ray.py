@@ -18,7 +18,7 @@ import pytest
 import eyechart as ec
 from chaos import children_of, command, comparable
 from eyechart.core.storage.parts import PER_WRITER
-from eyechart.predictions.engines import RAY
+from eyechart.predictions.compute_settings import RAY
 from eyechart.predictions.ray_actors import _Actors, _choose_actors, answers
 from places import SUPPORT
 from small_models import save_images

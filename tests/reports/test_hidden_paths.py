@@ -14,7 +14,7 @@ from eyechart.reports.html.report_page import render_report, report_results
 from eyechart.reports.html.structure_view import Grid, HeldOutImage, View
 from eyechart.reports.series.report import load_report
 from eyechart.reports.terminal.model_card import card_of
-from eyechart.results.scores_file import load
+from eyechart.results.results_file import load
 from report_pages import NAMES, SECRET, Page, private_run
 from report_runs import make_once
 

@@ -24,7 +24,7 @@ from eyechart.integrations.loggers.registry import LOGGERS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.predictions.engines import ENGINES
+from eyechart.predictions.compute_settings import ENGINES
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.scores.baseline_tables import built_in
 from eyechart.scores.registry import SCORES
@@ -77,7 +77,7 @@ REGISTRIES = {
         },
     ),
     "loggers": Declared(list(LOGGERS), {"integrations/loggers/registry.py"}),
-    "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
+    "engines": Declared(list(ENGINES), {"predictions/compute_settings.py"}),
     "defenses": Declared(list(DEFENSES), {"models/defenses/registry.py"}),
     "networks": Declared(
         list(NETWORKS),

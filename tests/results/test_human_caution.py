@@ -2,7 +2,7 @@
 
 import pytest
 
-from eyechart.results.human_caution import implied_areas, packaged_areas, packaged_caution
+from eyechart.results.published_results import implied_areas, packaged_areas, packaged_caution
 
 
 def test_the_packaged_reference_is_below_the_crowd_that_the_paper_implies():

@@ -12,8 +12,7 @@ import eyechart.results
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.humans.human_settings import ComparisonSettings
-from eyechart.results.results_file import read_results
-from eyechart.results.writing import schema_text
+from eyechart.results.results_file import read_results, schema_text
 from eyechart.stats.curve_settings import CurveSettings
 from eyechart.testsets.plan import Plan
 from places import ROOT

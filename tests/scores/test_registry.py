@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import eyechart
-from eyechart.results.writing import csv_columns
+from eyechart.results.results_file import csv_columns
 from eyechart.scores.registry import (
     BASELINE,
     BY_PROPERTY,

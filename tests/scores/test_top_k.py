@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from eyechart.predictions.batches import rank_of, record_scores
 from eyechart.predictions.reading import Predictions
-from eyechart.predictions.record import rank_of, record_scores
 from eyechart.scores.statistic import estimate_statistics, top5_accuracy
 
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 import eyechart as ec
 from eyechart.overlap.matrix_intervals import resampled_shares
-from eyechart.pipeline.scoring.by_class import ByClass, count_by_image
+from eyechart.pipeline.scoring.breakdowns import ByClass, count_by_image
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.stats import bootstrap

@@ -14,7 +14,7 @@ import eyechart as ec
 from eyechart.core import devices, randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.images import identity
-from eyechart.predictions.destroyed import destroyed_images
+from eyechart.predictions.batches import destroyed_images
 from eyechart.visual_change.vif import mixture, pyramid
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
@@ -87,7 +87,7 @@ STAGES = """
 import sys
 import torch
 import eyechart as ec
-from eyechart.predictions.destroyed import destroyed_images
+from eyechart.predictions.batches import destroyed_images
 from eyechart.visual_change.registry import find_ruler
 
 

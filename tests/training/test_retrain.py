@@ -26,7 +26,7 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.pipeline.human_references import find_humans
-from eyechart.predictions.destroyed import destroyed_images
+from eyechart.predictions.batches import destroyed_images
 from eyechart.reports.terminal.retraining_tables import (
     BeforeAfter,
     RetrainedRow,

@@ -95,7 +95,7 @@ def compare(
     rankings by the two benchmarks are compared. Published results are ranked together with runs on
     the same images.
     """
-    from eyechart.results.published_rows import check_baseline, choose_published
+    from eyechart.results.ranking_comparison import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run
     from eyechart.results.standings import check_rankable, stand
 
@@ -186,7 +186,7 @@ def _print_published(
         ranked_rows,
         ranked_title,
     )
-    from eyechart.results.published_rows import rank_together
+    from eyechart.results.ranking_comparison import rank_together
 
     together = [ranked for board in boards if (ranked := rank_together(board, tables)) is not None]
     for ranked in together:

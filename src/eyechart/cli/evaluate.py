@@ -100,7 +100,7 @@ def _report(evaluation: "Results", out: OutputFolder) -> None:
     from eyechart.reports.series.break_points import break_sentences
     from eyechart.reports.series.run_cost import cost_line
     from eyechart.reports.terminal.result_tables import source_lines, tables
-    from eyechart.results.writing import write_results
+    from eyechart.results.results_file import write_results
 
     console = wide_console()
     for sentence in break_sentences(evaluation):

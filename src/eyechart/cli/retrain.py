@@ -131,7 +131,7 @@ def _run(
 def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> None:
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.terminal.retraining_tables import retraining_tables, write_changes
-    from eyechart.results.writing import write_results
+    from eyechart.results.results_file import write_results
     from eyechart.training.retrain import CHECKPOINT, EVALUATION, TABLE
 
     console = wide_console()
@@ -177,7 +177,7 @@ def enhancements(
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
-    from eyechart.results.writing import write_results
+    from eyechart.results.results_file import write_results
     from eyechart.training.data import TrainingSources
     from eyechart.training.enhancements import (
         EnhancementStudy,

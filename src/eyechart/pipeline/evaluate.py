@@ -28,11 +28,10 @@ from eyechart.models.model import Model, ModelOrigin
 from eyechart.models.recorded import ModelRecord
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
-from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
-from eyechart.pipeline.floors import Floor
+from eyechart.pipeline.fail_under import Floor, FloorOutcome, floor_outcomes
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import find_source
-from eyechart.pipeline.label_check import check_matching
+from eyechart.pipeline.model_check import check_matching
 from eyechart.pipeline.prepare import (
     EvaluationInputs,
     check_baseline,
@@ -42,7 +41,7 @@ from eyechart.pipeline.prepare import (
     prepare,
 )
 from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
-from eyechart.pipeline.scoring.baseline_choice import BaselineChoice, with_baseline
+from eyechart.pipeline.scoring.baseline import BaselineChoice, with_baseline
 from eyechart.pipeline.scoring.score import score_run
 from eyechart.pipeline.self_test import Doubt, self_test
 from eyechart.pipeline.settings import EvaluateSettings
@@ -55,8 +54,8 @@ from eyechart.pipeline.shard_folder import (
 )
 from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check, reject_changed
+from eyechart.results.results_file import write_results
 from eyechart.results.schema import Results
-from eyechart.results.writing import write_results
 from eyechart.testsets.testset import read_testset
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ from eyechart.pipeline.shard_folder import (
     part_of,
     read_shards,
 )
-from eyechart.predictions.destroyed import DESTROYED
+from eyechart.predictions.batches import DESTROYED
 from eyechart.predictions.loop import PredictionTask
-from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_unless_few
+from eyechart.predictions.reading import UNREADABLE, left_out, reject_unless_few
+from eyechart.results.results_file import write_results
 from eyechart.results.schema import PREDICTIONS_FOLDER, Results
-from eyechart.results.writing import write_results
 from eyechart.testsets.pilot import with_strengths
 
 

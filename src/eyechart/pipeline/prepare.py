@@ -24,11 +24,15 @@ from eyechart.models.find import reject_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import find_humans
-from eyechart.pipeline.scoring.baseline_choice import HUMANS, BaselineChoice, choose_baseline
+from eyechart.pipeline.scoring.baseline import HUMANS, BaselineChoice, choose_baseline
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.shard_folder import SHARDS_FOLDER, open_shard
-from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
-from eyechart.predictions.destroyed import destroyed_images
+from eyechart.predictions.batches import (
+    BatchSize,
+    StimulusSource,
+    destroyed_images,
+    predict_classes,
+)
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import PREDICTIONS_FOLDER
 from eyechart.testsets.plan import Plan

@@ -18,7 +18,7 @@ from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
 from eyechart.models.probabilities import are_probabilities, log_probabilities
-from eyechart.predictions.destroyed import COUNT, destroyed_images
+from eyechart.predictions.batches import COUNT, destroyed_images
 from eyechart.testsets.stimuli import images_at_once
 
 SECONDS = 1.0

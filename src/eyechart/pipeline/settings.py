@@ -26,8 +26,8 @@ from eyechart.corruptions.suites.published import TestPreset
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.labels.spaces import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
-from eyechart.pipeline.compute_settings import ComputeSettings
-from eyechart.pipeline.floors import Floor, read_floors
+from eyechart.pipeline.fail_under import Floor, read_floors
+from eyechart.predictions.compute_settings import ComputeSettings
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.stats.curve_settings import CurveSettings
 from eyechart.testsets.testset_settings import (

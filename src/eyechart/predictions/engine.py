@@ -11,9 +11,9 @@ from typing import Protocol
 from eyechart.core.progress import Advance
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts
-from eyechart.predictions.engines import ENGINES, IN_PROCESS, Resources
+from eyechart.predictions.compute_settings import ENGINES, IN_PROCESS, Resources
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
-from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_unless_few
+from eyechart.predictions.reading import UNREADABLE, left_out, reject_unless_few
 
 
 @dataclass(frozen=True, eq=False)

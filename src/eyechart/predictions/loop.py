@@ -25,11 +25,21 @@ from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import NONE
 from eyechart.images.labels.matching import native_labels
 from eyechart.models.model import Model
-from eyechart.predictions.batches import BatchSize, PredictedBatch, StimulusSource, predict_batches
-from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
-from eyechart.predictions.record import RANK, BatchRecord, predictions_table, record_scores
-from eyechart.predictions.record import VERSION as RECORD_VERSION
-from eyechart.predictions.unreadable import UNREADABLE, LeftOut
+from eyechart.predictions.batches import (
+    DESTROYED,
+    DESTROYED_ROWS,
+    RANK,
+    BatchRecord,
+    BatchSize,
+    PredictedBatch,
+    StimulusSource,
+    predict_batches,
+    predict_destroyed,
+    predictions_table,
+    record_scores,
+)
+from eyechart.predictions.batches import VERSION as RECORD_VERSION
+from eyechart.predictions.reading import UNREADABLE, LeftOut
 from eyechart.testsets.manifest_rows import VERSION, samples_table
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples

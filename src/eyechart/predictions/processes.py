@@ -19,11 +19,10 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.process import stop_on_termination
 from eyechart.core.progress import Advance
+from eyechart.predictions.compute_settings import Resources
 from eyechart.predictions.engine import RemainingWork, part_files
-from eyechart.predictions.engines import Resources
 from eyechart.predictions.loop import WorkItem, predict_items
-from eyechart.predictions.sent_task import SentTask, send_task
-from eyechart.predictions.supervision import Event, EventKind, supervise
+from eyechart.predictions.supervision import Event, EventKind, SentTask, send_task, supervise
 from eyechart.predictions.worker_process import run_worker
 
 STOP_SECONDS = 10.0

@@ -21,12 +21,11 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.progress import Advance
 from eyechart.models.model import in_one_line
+from eyechart.predictions.compute_settings import Resources
 from eyechart.predictions.engine import RemainingWork, part_files
-from eyechart.predictions.engines import Resources
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.processes import new_writer
-from eyechart.predictions.sent_task import SentTask, send_task
-from eyechart.predictions.supervision import Event, EventKind, supervise
+from eyechart.predictions.supervision import Event, EventKind, SentTask, send_task, supervise
 
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 """Environment variable with the address of the cluster; `ray job submit` sets it."""

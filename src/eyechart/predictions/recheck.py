@@ -15,7 +15,7 @@ from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts
 from eyechart.models.model import Model
 from eyechart.predictions.loop import InMemory, PredictionTask, WorkItem, predict_items
-from eyechart.predictions.unreadable import UNREADABLE
+from eyechart.predictions.reading import UNREADABLE
 
 SHARE = 0.01
 FEWEST = 20

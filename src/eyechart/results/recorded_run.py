@@ -1,6 +1,6 @@
 """The samples of a finished run with the predictions for them, and facts about its images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from eyechart.core.arrays import IntArray
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import Parts, file_name, read_parquet
@@ -18,8 +18,7 @@ from eyechart.images.imageset import Damaged
 from eyechart.images.labels.imagenet import CATEGORIES, NONE, class_names
 from eyechart.images.labels.matching import native_labels
 from eyechart.images.labels.spaces import ENTRY16, NO_LABELS
-from eyechart.predictions.reading import PredictionReader, Predictions
-from eyechart.predictions.unreadable import left_out, without
+from eyechart.predictions.reading import PredictionReader, Predictions, left_out, without
 from eyechart.results.model_results import ModelResults
 from eyechart.results.results_file import read_results
 from eyechart.results.schema import PREDICTIONS_FOLDER, Results
@@ -29,6 +28,29 @@ from eyechart.testsets.plan import CLEAN
 
 IMAGE_COLUMNS = ("image", "label", "category", "digest")
 """Columns of the recorded samples that describe an image."""
+
+PREDICTION_SCHEMA = pa.schema(
+    [
+        ("model", pa.string()),
+        ("space", pa.string()),
+        ("corruption", pa.string()),
+        ("row", pa.int64()),
+        ("image", pa.string()),
+        ("label", pa.string()),
+        ("prediction", pa.string()),
+        ("confidence", pa.float64()),
+        ("correct", pa.bool_()),
+        ("consistent", pa.bool_()),
+        ("delta_v", pa.float64()),
+        ("severity", pa.float64()),
+        ("parameters", pa.map_(pa.string(), pa.float64())),
+    ]
+)
+"""`row` is the number of the sample in the test set, the same for all models. `label` and
+`prediction` are names of classes. `correct` is null without a label, `consistent` (the prediction
+equals that for the clean image) without clean images, `delta_v` where it cannot be measured, and
+`severity` where parameters were sampled directly.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,3 +249,59 @@ def recorded_run(results: Results, folder: Path | None) -> RecordedRun:
 
 def _plain(value: object) -> str:
     return "" if value is None else str(value).strip()
+
+
+def prediction_table(results: Results, space: str | None) -> pa.Table:
+    """Return one row per model and sample, in a label space or in each model's primary one."""
+    run = recorded_run(results, results.predictions_folder)
+    return pa.concat_tables(_predictions(run, space), promote_options="none")
+
+
+def _predictions(run: RecordedRun, space: str | None) -> Iterator[pa.Table]:
+    for corruption in run.corruptions:
+        samples = run.samples(corruption)
+        for model in run.results.models:
+            name = next(iter(model.spaces)) if space is None else space
+            # Raises an error that lists the label spaces, if the model lacks this one.
+            model.space(name)
+            predictions = run.predictions(corruption, model.name, name)
+            yield _table(run, predictions, samples, (model.name, name, corruption))
+
+
+def _table(
+    run: RecordedRun, predictions: Predictions, samples: pa.Table, names: tuple[str, str, str]
+) -> pa.Table:
+    model, space, corruption = names
+    assert predictions.row is not None and predictions.prediction is not None
+    assert predictions.confidence is not None
+    # Only images of a category have predictions among the 16 categories, but every sample is here.
+    at = pa.array(np.searchsorted(samples["row"].to_numpy(), predictions.row))
+    classes, count = run.class_names(model, space), len(predictions)
+    columns = {
+        "model": pa.repeat(model, count),
+        "space": pa.repeat(space, count),
+        "corruption": pa.repeat(corruption, count),
+        "row": predictions.row,
+        "image": samples["image"].take(at),
+        "label": _class_names(predictions.label, classes),
+        "prediction": _class_names(predictions.prediction, classes),
+        "confidence": _null_for_nan(predictions.confidence),
+        "correct": _flags(predictions.correct),
+        "consistent": _flags(predictions.consistent),
+        "delta_v": _null_for_nan(predictions.delta_v),
+        "severity": _null_for_nan(predictions.severity),
+        "parameters": samples["parameters"].take(at),
+    }
+    return pa.table(columns, PREDICTION_SCHEMA)
+
+
+def _class_names(label: IntArray, names: Sequence[str]) -> pa.Array:
+    return pa.array(names, pa.string()).take(pa.array(label, mask=label == NONE))
+
+
+def _flags(values: FloatArray) -> pa.Array:
+    return pa.array(values == 1, pa.bool_(), mask=np.isnan(values))
+
+
+def _null_for_nan(values: FloatArray) -> pa.Array:
+    return pa.array(values, from_pandas=True)

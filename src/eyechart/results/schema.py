@@ -18,8 +18,7 @@ from eyechart.core.records import NamedRecords, NullableFloat, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.remote import TemporaryFolder
 from eyechart.results.curve_results import Ends, HumanCurve
-from eyechart.results.html_table import html_table
-from eyechart.results.model_results import ModelResults
+from eyechart.results.model_results import ModelResults, html_table
 from eyechart.results.run_config import RunConfig
 from eyechart.scores.curve_significance import Difference
 from eyechart.scores.registry import OVERALL
@@ -325,7 +324,7 @@ class Results(NamedRecords[ModelResults]):
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write results.json, results.csv and scores.parquet to a folder; return their paths."""
-        from eyechart.results.writing import write_results
+        from eyechart.results.results_file import write_results
 
         return write_results(self, folder)
 
@@ -400,13 +399,13 @@ class Results(NamedRecords[ModelResults]):
         Columns: `model`, `space`, `corruption`, `score`, `value`, the ends of the intervals
         (`low95`, `high95`, `low83`, `high83`), `n_images` and `n_samples`.
         """
-        from eyechart.results.arrow_tables import score_table
+        from eyechart.results.scores_file import score_table
 
         return score_table(self)
 
     def to_pandas(self) -> Any:
         """Return the table of `to_arrow` as a pandas DataFrame."""
-        from eyechart.results.arrow_tables import as_data_frame
+        from eyechart.results.scores_file import as_data_frame
 
         return as_data_frame(self.to_arrow())
 
@@ -436,7 +435,7 @@ class Results(NamedRecords[ModelResults]):
         Raises:
             UsageError: If the predictions were not kept: call `evaluate` with `out`.
         """
-        from eyechart.results.arrow_tables import prediction_table
+        from eyechart.results.recorded_run import prediction_table
 
         return prediction_table(self, space)
 

@@ -1,21 +1,21 @@
-"""The file of a run's scores with their bootstrap replicates, which is used to compare runs.
+"""All scores of a run as tables: scores.parquet with bootstrap replicates, and `Results.to_arrow`.
 
-results.json, which has no replicates, is declared in `schema`.
+results.json and results.csv are in `results_file`.
 """
 
 from collections.abc import Iterator
-from os import PathLike
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.parts import read_parquet, write_parquet
-from eyechart.results.model_results import SpaceResults
-from eyechart.results.results_file import read_results
+from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.results.schema import Results
+from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 SCORES_FILE = "scores.parquet"
@@ -39,6 +39,18 @@ SCHEMA = pa.schema(
 )
 """`score` is a name from `scores.registry`, or `clean_error`. `replicates` has the score in each
 bootstrap replicate of the images; all rows of a run use the same replicates.
+"""
+
+SCORE_SCHEMA = pa.schema(
+    [
+        *(column for column in SCHEMA if column.name != "replicates"),
+        ("n_images", pa.int64()),
+        ("n_samples", pa.int64()),
+    ]
+)
+"""`score` is a name from `scores.registry`; `value` and the ends of its intervals are null if they
+are undetermined. `n_images` is the number of images that are scored in the label space, `n_samples`
+the number of samples of the corruption.
 """
 
 Key = tuple[str, str, str, str]
@@ -101,39 +113,47 @@ def read_scores(path: Path) -> dict[Key, Estimate]:
     return scores
 
 
-def load(folder: str | PathLike[str]) -> Results:
-    """Return the results of a finished run, equal to what `evaluate` returned.
+def score_table(results: Results) -> pa.Table:
+    """Return one row per model, label space, corruption and score."""
+    rows = [
+        {
+            "model": model.name,
+            "space": space_name,
+            "corruption": corruption,
+            "score": name,
+            **_numbers(estimate),
+            "n_images": space.n_images,
+            "n_samples": _n_samples(record, name),
+        }
+        for model in results.models
+        for space_name, space in model.spaces.items()
+        for corruption, record in space.items()
+        for name, estimate in record.scores.items()
+    ]
+    return pa.Table.from_pylist(rows, SCORE_SCHEMA)
 
-    Scores of corruptions have their bootstrap replicates if the folder contains scores.parquet;
-    fitted curves are not stored.
 
-    Args:
-        folder: Run folder.
+def _numbers(estimate: Estimate) -> dict[str, float | None]:
+    numbers = (estimate.value, *estimate.interval95, *estimate.interval83)
+    names = ("value", "low95", "high95", "low83", "high83")
+    return dict(zip(names, map(known, numbers), strict=True))
 
-    Raises:
-        UsageError: If the folder has no finished run.
 
-    Example:
-        >>> import tempfile
-        >>> import eyechart as ec
-        >>> def mean_color(images):  # a toy model: one score per channel
-        ...     return images.mean(dim=(2, 3))
-        >>> results = ec.evaluate(
-        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", max_images=2,
-        ...     bins=4,
-        ...     min_per_bin=2, n_bootstrap=10,
-        ... )
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     files = results.save(folder)
-        ...     ec.load(folder) == results
-        True
-    """
-    home = Path(as_path(folder, "folder", "the path of a folder"))
-    results, path = read_results(home), home / SCORES_FILE
-    if path.is_file():
-        kept = read_scores(path)
-        for key, estimate in scores_of(results):
-            if key in kept:
-                # Replicates are too large for results.json and are stored next to it.
-                estimate.attach(kept[key].replicates)
-    return results
+def known(value: float) -> float | None:
+    """Return a number, or None (null in a table) if it is undetermined (NaN)."""
+    return None if np.isnan(value) else value
+
+
+def _n_samples(record: CorruptionResults, score: str) -> int | None:
+    # Scores of neither property, such as the error, are computed from correct predictions.
+    results = record.properties.get(SCORES[score].letter or "a")
+    return None if results is None else results.n_samples
+
+
+def as_data_frame(table: pa.Table) -> Any:
+    """Return a table as a pandas DataFrame; pandas is an optional dependency."""
+    try:
+        import_module("pandas")
+    except ImportError:
+        raise UsageError("to_pandas needs pandas: pip install pandas, or use to_arrow.") from None
+    return table.to_pandas()

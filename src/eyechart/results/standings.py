@@ -16,10 +16,10 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import CheckedFields
 from eyechart.core.registry import unknown_name
 from eyechart.corruptions.suites.suite import split_variant
-from eyechart.results.arrow_tables import as_data_frame, known
-from eyechart.results.html_table import html_table
+from eyechart.results.model_results import html_table
 from eyechart.results.runs import Board, Run, make_boards, read_run, run_of
 from eyechart.results.schema import Results
+from eyechart.results.scores_file import as_data_frame, known
 from eyechart.scores.registry import HUMANS, LEADERBOARD, RANKED_BY, RANKED_ELSEWHERE, SCORES
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import SIGNIFICANT, holm, paired_difference

@@ -27,7 +27,7 @@ from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.pipeline.evaluate import predict_and_score
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
-from eyechart.pipeline.scoring.baseline_choice import (
+from eyechart.pipeline.scoring.baseline import (
     AUTO,
     HUMANS,
     NONE,

@@ -28,7 +28,7 @@ from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import ImageSource
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.predictions.destroyed import destroyed_images
+from eyechart.predictions.batches import destroyed_images
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES

@@ -18,8 +18,8 @@ from eyechart.models.model import in_one_line
 from eyechart.reports.figures.curve_plot import draw_curves
 from eyechart.reports.titles import plain_name, short_names
 from eyechart.results.model_results import SpaceResults
+from eyechart.results.results_file import to_json
 from eyechart.results.schema import RESULTS_FILE, Results
-from eyechart.results.writing import to_json
 from eyechart.stats.estimate import Estimate
 
 REPORT_FILE = "report.html"

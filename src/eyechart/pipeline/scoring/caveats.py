@@ -7,10 +7,10 @@ from eyechart.core.arguments import digits
 from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.registry import one_of
 from eyechart.corruptions.suites.suite import Entry, all_entries
-from eyechart.pipeline.scoring.baseline_choice import BaselineChoice
+from eyechart.pipeline.scoring.baseline import BaselineChoice
 from eyechart.predictions.loop import PredictionTask
-from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.model_results import ModelResults, NormalizedErrors, SpaceResults
+from eyechart.results.published_results import is_packaged, packaged_caution
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_RULER, Fit
 from eyechart.stats.density import UNIFORM, to_density
 from eyechart.testsets.coverage import CorruptionCoverage

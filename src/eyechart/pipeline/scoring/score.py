@@ -18,15 +18,12 @@ from eyechart.images.labels.imagenet import class_names
 from eyechart.models.published_study import category_of_model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import experiments_of, notes_on_humans, studies_of
-from eyechart.pipeline.scoring.baseline_choice import BaselineChoice, choose_baseline
+from eyechart.pipeline.scoring.baseline import BaselineChoice, Divisor, choose_baseline, normalize
 from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
-from eyechart.pipeline.scoring.curve_comparisons import paired_models
-from eyechart.pipeline.scoring.error_agreement import agreements
-from eyechart.pipeline.scoring.normalize import Divisor, normalize
+from eyechart.pipeline.scoring.comparisons import agreements, paired_models
 from eyechart.pipeline.scoring.score_space import ScoredCorruption, SpaceScorer, n_threads
 from eyechart.predictions.loop import PredictionTask
-from eyechart.predictions.reading import PredictionReader
-from eyechart.predictions.unreadable import left_out, read_rows
+from eyechart.predictions.reading import PredictionReader, left_out, read_rows
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.run_config import FitConfig, RunConfig
 from eyechart.results.schema import DamagedImage, ImagesUsed, Results, RunInfo

@@ -16,16 +16,19 @@ from eyechart.images.labels.imagenet import NONE
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
-from eyechart.pipeline.scoring.baseline_choice import HUMANS
-from eyechart.pipeline.scoring.by_class import ByClass, ImageTotals, count_by_image
-from eyechart.pipeline.scoring.condition_scores import score_conditions
+from eyechart.pipeline.scoring.baseline import HUMANS, Divisor, human_error
+from eyechart.pipeline.scoring.breakdowns import (
+    ByClass,
+    ImageTotals,
+    count_by_image,
+    score_conditions,
+)
+from eyechart.pipeline.scoring.comparisons import similar_corruptions
 from eyechart.pipeline.scoring.corruption_scores import (
     CorruptionScorer,
     correct_for_number,
     without_claim,
 )
-from eyechart.pipeline.scoring.curve_comparisons import similar_corruptions
-from eyechart.pipeline.scoring.normalize import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.model_results import CorruptionResults, SimilarPair, SpaceResults
 from eyechart.scores.registry import SCORES

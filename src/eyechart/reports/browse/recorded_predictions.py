@@ -18,8 +18,7 @@ from eyechart.images.imageset import Damaged
 from eyechart.images.labels.imagenet import CATEGORIES, NONE, class_names
 from eyechart.images.labels.matching import native_labels
 from eyechart.images.labels.spaces import ENTRY16
-from eyechart.predictions.reading import PredictionReader, Predictions
-from eyechart.predictions.unreadable import left_out, without
+from eyechart.predictions.reading import PredictionReader, Predictions, left_out, without
 from eyechart.results.model_results import ModelResults
 from eyechart.results.runs import Run
 from eyechart.results.schema import PREDICTIONS_FOLDER

@@ -27,8 +27,8 @@ from eyechart.reports.html.html_table import (
 from eyechart.reports.series.report import ModelEntry, Part, lacks_data
 from eyechart.reports.titles import corruption_words, listed, short_names
 from eyechart.results.curve_results import HumanComparison
-from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.results.model_results import SpaceResults
+from eyechart.results.published_results import implied_areas, is_packaged, packaged_caution
 from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT
 

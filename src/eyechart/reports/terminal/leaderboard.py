@@ -15,8 +15,7 @@ from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.titles import short_names, short_space
 from eyechart.results.published_results import PublishedModel, PublishedTable
-from eyechart.results.published_rows import RankedBoard
-from eyechart.results.ranking_comparison import Discrete, Rankings
+from eyechart.results.ranking_comparison import Discrete, RankedBoard, Rankings
 from eyechart.results.standings import Standings
 from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
 from eyechart.stats.ranking import kendall_tau

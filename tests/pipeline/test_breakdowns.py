@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from eyechart.pipeline.scoring.by_class import ByClass, count_by_image
+from eyechart.pipeline.scoring.breakdowns import ByClass, count_by_image
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import draw_weights
 

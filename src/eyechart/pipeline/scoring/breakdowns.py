@@ -1,18 +1,25 @@
 """Results by class: accuracy, worst corruption, and the most frequent incorrect prediction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.sparse import coo_array
 
 from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.corruptions.suites.suite import Entry
+from eyechart.humans.placement import human_conditions
 from eyechart.images.labels.imagenet import NONE
 from eyechart.predictions.reading import Predictions
-from eyechart.results.model_results import ClassResults
+from eyechart.results.model_results import ClassResults, ConditionResults
+from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.scores.statistic import ratio
 from eyechart.stats.bootstrap import resample_sums
 from eyechart.stats.estimate import make_estimates
+from eyechart.testsets.samples import Samples
+
+QUARTER_TURNS = (90, 180, 270)
+"""Clockwise angles at which humans were tested."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,3 +171,46 @@ class ByClass:
             most = int(frequency.argmax())
             mistakes[label] = (int(predictions[most]), float(frequency[most] / frequency.sum()))
         return mistakes
+
+
+def score_conditions(
+    entry: Entry, groups: Sequence[Samples], predictions: Predictions, fit: Fit, has_humans: bool
+) -> Iterator[ConditionResults]:
+    """Yield the rates at each single condition of a corruption that has samples.
+
+    `has_humans`: whether the predictions are in the 16 categories, as human responses are.
+    """
+    if predictions.row is None:
+        return
+    samples = next((samples for samples in groups if samples.name == entry.name), None)
+    for condition, rows in [] if samples is None else _conditions(entry, samples):
+        chosen = predictions.take(np.isin(predictions.row, rows))
+        labeled = chosen.take(chosen.label != NONE)
+        accuracy, n_trials, source = None, None, ""
+        if has_humans and (entry.name, condition) in human_conditions():
+            accuracy, n_trials, source = human_conditions()[entry.name, condition]
+        if not len(chosen):
+            continue
+        yield ConditionResults(
+            condition=condition,
+            n_samples=len(chosen),
+            accuracy=estimate_mean(labeled.correct, labeled, fit) if len(labeled) else None,
+            consistency=None
+            if np.isnan(chosen.consistent).any()
+            else estimate_mean(chosen.consistent, chosen, fit),
+            human_accuracy=accuracy,
+            human_trials=n_trials,
+            human_source=source,
+        )
+
+
+def _conditions(entry: Entry, samples: Samples) -> Iterator[tuple[str, IntArray]]:
+    """Yield the name of each condition with the rows of its samples."""
+    values = samples.values
+    if entry.is_single:
+        yield entry.name.rpartition("/")[2], samples.row
+    elif {"degrees", "clockwise"} <= values.keys():
+        angle = values["degrees"] * values["clockwise"] % 360
+        for turn in QUARTER_TURNS:
+            if (angle == turn).any():
+                yield f"{turn}°", samples.row[angle == turn]

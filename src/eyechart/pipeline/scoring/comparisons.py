@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import comb
 from pathlib import PurePath
@@ -11,20 +12,26 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
+from eyechart.core.parallel import map_on_threads
 from eyechart.core.progress import NoProgress, Progress
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
 from eyechart.humans.human_responses import HumanResponses
 from eyechart.humans.importers.model_vs_human import plain_condition, stimulus_of
+from eyechart.humans.transfer import SimilarClasses
 from eyechart.images.published_source import SEVERITIES
 from eyechart.predictions.reading import PredictionReader, Predictions
-from eyechart.results.schema import ErrorAgreement
+from eyechart.results.model_results import CorruptionResults, ModelResults, SimilarPair
+from eyechart.results.schema import ErrorAgreement, PairedComparison
+from eyechart.scores.curve_significance import difference, intervals_overlap
 from eyechart.scores.error_consistency import (
     ErrorConsistency,
     error_consistency,
     error_consistency_with_humans,
 )
+from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
+from eyechart.scores.similar import compare_corruptions
 
 HUMANS = "humans"
 """Name that stands for humans in place of a model's name."""
@@ -37,6 +44,12 @@ MAX_BOOTSTRAP_OF_KAPPA = 200
 
 SAME_CHANGE = 1e6
 """Steps per unit of Δv: values rounded to the same step belong to the same stimulus."""
+
+Key = tuple[str, str, str]
+"""Key of a stimulus: corruption, image, Δv; or `STIMULUS` + experiment, image, condition."""
+
+STIMULUS = "stimulus of "
+"""Prefix that replaces the corruption's name for an image that was evaluated unchanged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +69,6 @@ class Trials:
     condition: IntArray
     delta_v: NDArray[np.float64]
     corruption: IntArray
-
-
-Key = tuple[str, str, str]
-"""Key of a stimulus: corruption, image, Δv; or `STIMULUS` + experiment, image, condition."""
-
-STIMULUS = "stimulus of "
-"""Prefix that replaces the corruption's name for an image that was evaluated unchanged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,3 +277,71 @@ def _replicates(fit: Fit) -> int:
 
 def _stem(name: str) -> str:
     return PurePath(name).stem
+
+
+def similar_corruptions(
+    scores: Mapping[str, CorruptionResults], classes: SimilarClasses, n_threads: int = 1
+) -> Iterator[SimilarPair]:
+    """Start to compare a model's scores between similar corruptions; return the differences.
+
+    Accuracy comes first, then consistency. One human curve is used for both corruptions, or one for
+    each if humans responded to both.
+    """
+    kinds = {name: classes.name_of(name) for name in scores}
+    pairs = [
+        (letter, first, second)
+        for letter in PROPERTIES
+        for first, second in combinations(scores, 2)
+        if kinds[first] is not None and kinds[first] == kinds[second]
+    ]
+    compared = map_on_threads(partial(_similar_pair, scores), pairs, n_threads)
+    return (pair for pair in compared if pair is not None)
+
+
+def _similar_pair(
+    scores: Mapping[str, CorruptionResults], pair: tuple[str, str, str]
+) -> SimilarPair | None:
+    """Return how a property differs between two corruptions; None if they have no scores."""
+    letter, first, second = pair
+    properties = (scores[name].properties.get(letter) for name in (first, second))
+    one, two = (None if score is None else score.humans for score in properties)
+    # Scores with and without correction for chance are on different scales.
+    if one is None or two is None or one.corrected_for_chance != two.corrected_for_chance:
+        return None
+    human, second_human = one.line.fitted, two.line.fitted
+    difference_of_scores = compare_corruptions(
+        human,
+        one.model_line.fitted,
+        two.model_line.fitted,
+        # The identity shows whether one human curve is used for both corruptions.
+        second_human=None if second_human is human else second_human,
+    )
+    return SimilarPair(**dict(difference_of_scores), first=first, second=second, property=letter)
+
+
+def paired_models(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:
+    """Yield how the curves of each pair of models differ, on the same samples.
+
+    Label spaces with insufficient data are left out.
+    """
+    for first, second in combinations(models, 2):
+        for space in first.spaces:
+            # A difference of two models is a claim, which insufficient data do not allow.
+            if space not in second.spaces or first.spaces[space].verdict:
+                continue
+            for corruption, score in first.spaces[space].corruptions.items():
+                other = second.spaces[space].corruptions[corruption]
+                for letter in PROPERTIES:
+                    properties = (scores.properties.get(letter) for scores in (score, other))
+                    one, two = (None if rates is None else rates.curve for rates in properties)
+                    if one is None or two is None:
+                        continue
+                    yield PairedComparison(
+                        space=space,
+                        corruption=corruption,
+                        property=letter,
+                        first=first.name,
+                        second=second.name,
+                        difference=difference(one.fitted, two.fitted, paired=True),
+                        intervals_overlap=intervals_overlap(one.fitted, two.fitted),
+                    )

@@ -1,17 +1,43 @@
-"""Settings of where and how an evaluation is computed; they do not change its results.
+"""The engines by name, and the settings of where and how predictions are computed.
 
-Nothing slow is imported here, because the command line is built from these records.
+These settings do not change results. To add an engine, write its module and add one line here.
+Nothing slow is imported, because the command line is built from these records.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.arguments import as_text, as_whole, as_within
 from eyechart.core.cost import WORLD_AVERAGE, WORLD_AVERAGE_SOURCE
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, ShardOption
-from eyechart.core.registry import one_of, unknown_name
-from eyechart.predictions.engines import ENGINES, IN_PROCESS, PROCESSES, RAY, Resources
+from eyechart.core.registry import Registry, one_of, unknown_name
+
+if TYPE_CHECKING:
+    from eyechart.predictions.engine import Engine
+
+IN_PROCESS, PROCESSES, RAY = "in-process", "processes", "ray"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What an engine may use.
+
+    Attributes:
+        devices: Names of the devices; the device of the task if there are none.
+        workers: Number of workers; None for one per device, or as many as the engine finds useful.
+        address: Address of a cluster; None to start one on this machine.
+    """
+
+    devices: tuple[str, ...] = ()
+    workers: int | None = None
+    address: str | None = None
+
+
+ENGINES: "Registry[Engine]" = Registry("engine")
+ENGINES.add_lazily(IN_PROCESS, "eyechart.predictions.engine:IN_PROCESS_ENGINE")
+ENGINES.add_lazily(PROCESSES, "eyechart.predictions.processes:PROCESSES_ENGINE")
+ENGINES.add_lazily(RAY, "eyechart.predictions.ray_actors:RAY_ENGINE")
 
 MAX_BATCH = 100_000
 """Maximum batch size."""
