@@ -102,7 +102,7 @@ class RunConfig(Plan, ComparisonSettings):
     means_over: tuple[str, ...]
     """Corruptions over which means are taken."""
     fit: FitConfig
-    """How curves were fitted."""
+    """The settings with which curves were fitted."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, object]) -> "RunConfig":

@@ -158,7 +158,7 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
             )
         # A different version of a corruption gives pixels that differ from the measured ones.
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
-            raise UsageError(f"The test set has another version of {name}: draw a new test set.")
+            raise UsageError(f"The test set has an older version of {name}: draw a new test set.")
         groups.append(_to_samples(rows, entry, places))
     return groups
 
