@@ -13,7 +13,7 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.predictions.batches import BatchRecord, predictions_table, record_scores
 from eyechart.predictions.compute_settings import ENGINES
 from eyechart.predictions.engine import part_files
-from eyechart.testsets.manifest_rows import Measured, samples_table
+from eyechart.testsets.manifest_rows import samples_table
 from imagenet_names import save_archive
 from published_scores import ALEXNET_BY_SEVERITY
 from small_models import save_images
@@ -140,8 +140,14 @@ class KnownErrors:
             numbers = torch.where(
                 torch.from_numpy(is_wrong[stored, None]), wrong[label], right[label]
             )
-            measured = Measured(delta_v[stored], np.zeros_like(stored), scales=1)
-            rows = samples_table(task.images, task.plan, samples.take(stored), measured)
+            rows = samples_table(
+                task.images,
+                task.plan,
+                samples.take(stored),
+                delta_v[stored],
+                pixels=np.zeros_like(stored),
+                scales=1,
+            )
             table = predictions_table(rows, MODEL, BatchRecord(numbers, has_categories=True))
             files.write(samples.name, table)
         raise KeyboardInterrupt
