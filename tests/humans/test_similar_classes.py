@@ -205,7 +205,7 @@ def test_classes_of_same_different_judgements_are_written_too(run, tmp_path):
     ]
     file = tmp_path / "study" / "judgements.csv"
     file.parent.mkdir()
-    file.write_text("a,b,subject,shown,said\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    file.write_text("a,b,subject,shown,response\n" + "\n".join(rows) + "\n", encoding="utf-8")
     result = run("humans", "similar", file.parent, "--out", tmp_path / "classes.yaml")
     assert result.status == 0, result.err
     (own,) = read_classes(tmp_path / "classes.yaml").classes

@@ -90,8 +90,8 @@ def test_exported_responses_are_those_that_a_query_of_the_database_counts(study)
             strict=True,
         )
     )  # fmt: skip
-    assert told.counted == len(responses) == len(rows)
-    assert told.n_participants == 12 and told.excluded == 2 and told.left_out > 0
+    assert len(told.kept) == len(responses) == len(rows)
+    assert told.n_participants == 12 and told.n_excluded == 2 and told.n_left_out > 0
     main = "select count(*) from response join trial on trial.id = trial_id where role = 'main'"
     assert told.n_responses == query(study, main)[0][0]
     assert (responses.choices, responses.label_space) == (16, "entry16")

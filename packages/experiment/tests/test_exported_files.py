@@ -39,7 +39,7 @@ def exported(tmp_path_factory):
             trials=24, practice=2, k=5, stimulus_ms=200,
         )  # fmt: skip
         fill(folder, [Robot(right_with(attentive, choices_of(folder.config)))] * 8)
-        assert export(folder).counted > 0
+        assert export(folder).kept
         folders.append(folder.path / "export")
     return folders
 

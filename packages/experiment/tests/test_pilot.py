@@ -62,7 +62,7 @@ def test_sessions_of_the_lab_do_not_count_as_data(folder, run):
         assert taken(client) == 0
         participant = take_part(client)
     done = export(folder)
-    assert (done.counted, done.n_participants, done.excluded) == (4, 1, 2)
+    assert (len(done.kept), done.n_participants, done.n_excluded) == (4, 1, 2)
     assert {(own, "pilot"), (first, "pilot")} == excluded(folder)
     assert (participant, "pilot") not in excluded(folder)
     assert {step.rule: step.count for step in done.flow}["pilot"] == 2
@@ -92,7 +92,7 @@ def test_the_number_of_excluded_sessions_is_that_of_the_flow(tmp_path, run):
     for step in done.flow:
         steps[step.step] = steps.get(step.step, 0) + (step.count or 0)
     assert steps["still taking part"] == 3
-    assert done.excluded == steps["excluded"]
+    assert done.n_excluded == steps["excluded"]
     result = run("experiment", "export", folder.path)
     assert steps["excluded"] == 1 and "1 session violates a rule and is excluded" in result.out
 

@@ -77,13 +77,13 @@ class DroppedResponse:
 class FlowStep:
     """One line of the flow of participants: a step, and how many reached it.
 
-    `rule` is the quality rule of an exclusion, "" for other steps. `count` is None if unknown.
-    `study` is "" unless several studies were merged.
+    `rule` is the quality rule of an exclusion, "" for other steps. `study` is "" unless several
+    studies were merged.
     """
 
     step: str
     rule: str
-    count: int | None
+    count: int
     study: str = ""
 
 

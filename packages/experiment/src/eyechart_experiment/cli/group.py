@@ -2,10 +2,9 @@
 
 from eyechart.cli.shared.help import CommandLine
 from eyechart_experiment.cli.backup import backup, restore
-from eyechart_experiment.cli.export import export
+from eyechart_experiment.cli.export import export, preregister
 from eyechart_experiment.cli.new import new
 from eyechart_experiment.cli.payments import pay, payments, recruit, verify
-from eyechart_experiment.cli.preregister import preregister
 from eyechart_experiment.cli.serve import close, forget, pilot, serve, withdraw
 from eyechart_experiment.cli.simulate import simulate
 from eyechart_experiment.cli.status import status

@@ -60,50 +60,70 @@ ROBOTS_NOTE = "All participants are simulated (robots): these responses are not 
 SUBJECT_FILE = re.compile(r"[A-Za-z0-9_-]+_session_1\.csv")
 LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
+FLOW_HEAD = ("step", "rule", "participants")
+ARRIVED, CONSENTED, QUALIFIED = "opened the page", "consented", "qualified"
+DONE, PRESENT, EXCLUDED = "finished", "still taking part", "excluded"
+EMPTY, COUNTED = "no main response that counts", "counted"
 
-@dataclass(frozen=True)
-class Exported:
-    """The number of exported responses, how many of them count, and the number of participants.
 
-    `excluded` is the number of excluded sessions that have ended, `left_out` the number of single
-    trials left out of the other sessions, and `reused` the number of responses to clean images that
-    come from other studies. `preregistration` is the hash of the study's pre-registration, if it
-    has one.
+@dataclass(frozen=True, eq=False)
+class StudyExport:
+    """What is exported of a study.
+
+    Attributes:
+        out: The folder.
+        config: The study's settings.
+        judged: All sessions, with their verdicts.
+        kept: The main responses that count.
+        reused: Responses to clean images that come from other studies.
+        flow: The flow of participants.
+        include_excluded: Whether responses of sessions that violate a rule count.
+        preregistration: The hash of the study's pre-registration, if it has one.
     """
 
     out: Path
-    n_responses: int
-    counted: int
-    n_participants: int
-    excluded: int
-    left_out: int
-    reused: int
-    flow: tuple[FlowStep, ...]
-    simulated: bool
-    preregistration: str | None = None
-
-
-@dataclass(frozen=True)
-class ExportContent:
-    """Content of an export: sessions, responses that count, and responses from other studies.
-
-    `simulated`: whether the participants are robots.
-    """
-
     config: StudyConfig
     judged: Sequence[JudgedSession]
     kept: Sequence[CountedResponse]
     reused: Sequence[CountedResponse]
-    note: str
     flow: tuple[FlowStep, ...]
-    simulated: bool
+    include_excluded: bool
+    preregistration: str | None
+
+    @property
+    def n_responses(self) -> int:
+        """Number of main responses."""
+        return sum(len(session.record.of("main")) for session in self.judged)
+
+    @property
+    def n_participants(self) -> int:
+        """Number of participants with responses that count."""
+        return len({item.subject for item in self.kept})
+
+    @property
+    def n_excluded(self) -> int:
+        """Number of excluded sessions; those in progress may still satisfy the rules."""
+        return sum(step.count for step in self.flow if step.step == EXCLUDED)
+
+    @property
+    def n_left_out(self) -> int:
+        """Number of single responses that do not count, in sessions that do."""
+        n_main = sum(
+            len(session.record.of("main"))
+            for session in self.judged
+            if session.verdict.counts or self.include_excluded
+        )
+        return n_main - len(self.kept)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the participants are robots."""
+        return any(session.record.platform == ROBOT for session in self.judged)
 
 
 def export(
-    folder: StudyFolder,
-    out: Path | None = None,
-    include_excluded: bool = False,
-) -> Exported:
+    folder: StudyFolder, out: Path | None = None, include_excluded: bool = False
+) -> StudyExport:
     """Write a study's responses into a folder, by default inside the study's folder.
 
     An earlier export is replaced; a folder with other files is rejected.
@@ -112,40 +132,34 @@ def export(
     target = folder.path / "export" if out is None else out
     check_target(target, config)
     preregistration = read_hash(folder)
-    judged, elsewhere, visits = _judged(folder)
+    elsewhere: list[JudgedSession] = []
+    with connect_study(folder) as study:
+        # One consistent snapshot of the database; a transaction of SQLite is one in any case.
+        with study.database.reading() as db:
+            if not study.database.is_sqlite:
+                db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            judged = judge_all(read_sessions(db, study.id), config)
+            visits = db.get_one(StudyRow, study.id).visits
+            for other in db.scalars(select(StudyRow).where(StudyRow.id != study.id)).all():
+                other_config = stored_config(other)
+                if other_config.kind == config.kind == "categorise":
+                    elsewhere += judge_all(read_sessions(db, other.id), other_config)
+        write_exclusions(study, judged)
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
     kept = counted(judged, include_excluded)
-    note = "Responses of sessions that violate a rule are included.\n"
-    content = ExportContent(
-        config,
-        judged,
-        kept,
-        clean_of_others(kept, elsewhere),
-        (note if include_excluded else "")
-        + (f"Pre-registration: SHA-256 {preregistration}\n" if preregistration else ""),
-        participant_flow(judged, config, visits, datetime.now(UTC)),
-        any(session.record.platform == ROBOT for session in judged),
-    )
-    _write(target, content)
-    included = [session for session in judged if session.verdict.counts or include_excluded]
-    return Exported(
+    content = StudyExport(
         out=target,
-        n_responses=_n_main(judged),
-        counted=len(kept),
-        n_participants=len({item.subject for item in kept}),
-        # As in the flow: sessions in progress may still satisfy the rules.
-        excluded=sum(step.count or 0 for step in content.flow if step.step == EXCLUDED),
-        left_out=_n_main(included) - len(kept),
-        reused=len(content.reused),
-        flow=content.flow,
-        simulated=content.simulated,
+        config=config,
+        judged=judged,
+        kept=kept,
+        reused=clean_of_others(kept, elsewhere),
+        flow=participant_flow(judged, config, visits, datetime.now(UTC)),
+        include_excluded=include_excluded,
         preregistration=preregistration,
     )
-
-
-def _n_main(judged: Sequence[JudgedSession]) -> int:
-    return sum(len(session.record.of("main")) for session in judged)
+    _write(content)
+    return content
 
 
 def check_target(out: Path, config: StudyConfig) -> None:
@@ -169,58 +183,40 @@ def check_target(out: Path, config: StudyConfig) -> None:
         raise UsageError(f"{out} contains an export of the study {name}: pass another --out.")
 
 
-def _judged(
-    folder: StudyFolder,
-) -> tuple[list[JudgedSession], list[JudgedSession], int | None]:
-    """Return all judged sessions from one consistent snapshot of the database.
-
-    The first list has the study's sessions; the second has the sessions of other categorization
-    studies in the same database. The number is how often the study's page was opened.
-    """
-    config = folder.config
-    with connect_study(folder) as study:
-        with study.database.reading() as db:
-            # A transaction of SQLite is a snapshot in any case.
-            if not study.database.is_sqlite:
-                db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-            records = read_sessions(db, study.id)
-            visits = db.scalar(select(StudyRow.visits).where(StudyRow.id == study.id))
-            elsewhere = []
-            for other in db.scalars(select(StudyRow).where(StudyRow.id != study.id)).all():
-                other_config = stored_config(other)
-                if other_config.kind == config.kind == "categorise":
-                    elsewhere += judge_all(read_sessions(db, other.id), other_config)
-        judged = judge_all(records, config)
-        write_exclusions(study, judged)
-    return judged, elsewhere, visits
-
-
-def _write(out: Path, content: ExportContent) -> None:
-    config, judged, kept = content.config, content.judged, content.kept
+def _write(content: StudyExport) -> None:
+    out, config, judged = content.out, content.config, content.judged
     out.mkdir(exist_ok=True)
     # Completion codes decide who is paid, so exports leave them empty.
     public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
-    # First, because `check_target` recognizes an interrupted export by this file.
     robots = ROBOTS_NOTE if content.simulated else ""
     comment = f"# {robots}" if robots else ""
-    _write_text(out / STUDY, f"{comment}{config_text(public)}")
-    _write_text(out / RULES, f"{robots}{rules_text()}{content.note}")
-    _write_text(out / FLOW_TEXT, f"{robots}{flow_text(content.flow)}")
-    flow = ((step.step, step.rule, step.count) for step in content.flow)
+    rules = f"{robots}{rules_text()}"
+    if content.include_excluded:
+        rules += "Responses of sessions that violate a rule are included.\n"
+    if content.preregistration is not None:
+        rules += f"Pre-registration: SHA-256 {content.preregistration}\n"
+    for name, text in (
+        # First, because `check_target` recognizes an interrupted export by this file.
+        (STUDY, f"{comment}{config_text(public)}"),
+        (RULES, rules),
+        (FLOW_TEXT, f"{robots}{flow_text(content.flow)}"),
+    ):
+        with atomic_file(out / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     # Each table is marked, because it may be passed on without the others.
     write = partial(write_csv, simulated=content.simulated)
-    write(out / FLOW, FLOW_HEAD, flow)
+    write(out / FLOW, FLOW_HEAD, ((step.step, step.rule, step.count) for step in content.flow))
     write(out / SESSIONS, SESSIONS_HEAD, session_rows(judged))
     write(out / DROPPED, dropped_head(config), dropped_rows(judged))
     write(out / TRIALS, trials_head(config), trial_rows(judged))
     write(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))
     if config.kind == "same-different":
-        write(out / JUDGEMENTS, JUDGEMENTS_HEAD, judgement_rows(kept))
+        write(out / JUDGEMENTS, JUDGEMENTS_HEAD, judgement_rows(content.kept))
         return
-    _write_model_vs_human(out / MODEL_VS_HUMAN, kept, content.simulated)
-    if kept:
+    _write_model_vs_human(out / MODEL_VS_HUMAN, content.kept, content.simulated)
+    if content.kept:
         responses = human_records(
-            [*kept, *content.reused],
+            [*content.kept, *content.reused],
             config,
             dropped=dropped_responses(judged),
             flow=content.flow,
@@ -244,19 +240,8 @@ def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse], simulat
             path.unlink()
 
 
-def _write_text(path: Path, text: str) -> None:
-    with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-FLOW_HEAD = ("step", "rule", "participants")
-ARRIVED, CONSENTED, QUALIFIED = "opened the page", "consented", "qualified"
-DONE, PRESENT, EXCLUDED = "finished", "still taking part", "excluded"
-EMPTY, COUNTED = "no main response that counts", "counted"
-
-
 def participant_flow(
-    judged: Sequence[JudgedSession], config: StudyConfig, visits: int | None, now: datetime
+    judged: Sequence[JudgedSession], config: StudyConfig, visits: int, now: datetime
 ) -> tuple[FlowStep, ...]:
     """Return how many participants reached each step of a study.
 
@@ -266,7 +251,7 @@ def participant_flow(
     Args:
         judged: All sessions of the study, with their verdicts.
         config: The study's settings.
-        visits: How often the page was opened, including reloads; None if unknown.
+        visits: How often the page was opened, including reloads.
         now: The current time.
     """
     ends = Counter(_end(session, config, now) for session in judged)
@@ -287,15 +272,9 @@ def participant_flow(
 
 def flow_text(flow: Sequence[FlowStep]) -> str:
     """Return the flow of participants as aligned lines of text."""
-    rows = [
-        (
-            f"{step.step}: {step.rule}" if step.rule else step.step,
-            "not recorded" if step.count is None else f"{step.count:,}",
-        )
-        for step in flow
-    ]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {count:>7}" for name, count in rows]
+    names = [f"{step.step}: {step.rule}" if step.rule else step.step for step in flow]
+    width = max(map(len, names))
+    lines = [f"{name:<{width}}  {step.count:>7,}" for name, step in zip(names, flow, strict=True)]
     return "\n".join(["Flow of participants", *lines]) + "\n"
 
 
