@@ -13,8 +13,8 @@ skip_without_browser()
 
 from experiment_pages import PLANNED, SURE, new_page, place  # noqa: E402
 from eyechart_experiment.server.routes import is_built  # noqa: E402
-from eyechart_experiment.simulate.browser_robots import LOOK  # noqa: E402
 from eyechart_experiment.simulate.robots import Robot  # noqa: E402
+from eyechart_experiment.simulate.simulation import LOOK  # noqa: E402
 from eyechart_experiment.storage.database_tables import (  # noqa: E402
     ParticipantRow,
     ResponseRow,

@@ -32,9 +32,12 @@ from experiment_visits import (  # noqa: E402
 from eyechart_experiment.languages import LANGUAGES, read_texts  # noqa: E402
 from eyechart_experiment.payments.payment_list import PayRates, read_payments  # noqa: E402
 from eyechart_experiment.server.routes import is_built  # noqa: E402
-from eyechart_experiment.simulate.browser_robots import CLICK, LOOK  # noqa: E402
 from eyechart_experiment.simulate.robots import Robot  # noqa: E402
-from eyechart_experiment.simulate.simulation import question_of  # noqa: E402
+from eyechart_experiment.simulate.simulation import (  # noqa: E402
+    CLICK,
+    LOOK,
+    question_of,
+)
 from eyechart_experiment.storage.database_tables import (  # noqa: E402
     ParticipantRow,
     ResponseRow,

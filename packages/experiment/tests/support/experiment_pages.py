@@ -10,8 +10,8 @@ from sqlalchemy import func, select
 
 from experiment_studies import Sizes, make_study
 from eyechart_experiment.design.psychometric import Psychometric
-from eyechart_experiment.simulate.browser_robots import serving, take_part
 from eyechart_experiment.simulate.robots import Robot
+from eyechart_experiment.simulate.simulation import serving, take_part
 from eyechart_experiment.storage.database_tables import (
     ResponseRow,
     SessionRow,

@@ -6,7 +6,7 @@ from typing import Any
 
 from browser import AXE, SCREENSHOTS, violations
 from eyechart_experiment.languages import read_texts
-from eyechart_experiment.simulate.browser_robots import LOOK
+from eyechart_experiment.simulate.simulation import LOOK
 
 LAPTOP, NETBOOK = {"width": 1440, "height": 900}, {"width": 1024, "height": 600}
 # what 200 % leaves of a window of 1440 × 900

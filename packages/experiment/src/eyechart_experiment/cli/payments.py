@@ -130,6 +130,7 @@ def payments(
 ) -> None:
     """List every session: platform id, completion code, outcome, minutes and amount."""
     from eyechart.cli.shared.output_files import check_file_to_write
+    from eyechart.core.csv_table import csv_text
     from eyechart_experiment.payments.payment_list import HEAD
     from eyechart_experiment.storage.experiment_folder import open_study, write_private
 
@@ -137,7 +138,8 @@ def payments(
     if out is not None:
         check_file_to_write(out)
     rows = _read(folder, options)
-    text = _csv(HEAD, rows)
+    cells = (dict(zip(HEAD, row.cells(), strict=True)) for row in rows)
+    text = csv_text(cells, HEAD)
     if out is None:
         sys.stdout.write(text)
         return
@@ -305,17 +307,6 @@ def _read(folder: "StudyFolder", options: PayOptions) -> "list[Payment]":
 
     with connect_study(folder) as opened:
         return read_payments(opened, options.rates(folder), datetime.now(UTC))
-
-
-def _csv(head: tuple[str, ...], rows: "list[Payment]") -> str:
-    import csv
-    import io
-
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(head)
-    table.writerows(row.cells() for row in rows)
-    return text.getvalue()
 
 
 def _listing(

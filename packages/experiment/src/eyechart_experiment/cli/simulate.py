@@ -1,6 +1,7 @@
 """`eyechart experiment simulate`: simulated participants in a copy of a study."""
 
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -95,21 +96,18 @@ def simulate(
     from eyechart_experiment.simulate.simulation import (
         copy_study,
         excluded_by_kind,
+        find_browser,
         simulate_fast,
+        simulate_in_browser,
         write_robots,
     )
     from eyechart_experiment.storage.experiment_folder import open_study
 
     settings.check()
     folder, out, seed = open_study(study), settings.out, settings.seed
-    if settings.fast:
-        run = simulate_fast
-    else:
-        from eyechart_experiment.simulate.browser_robots import find_browser, simulate_in_browser
-
+    if not settings.fast:
         # before the study is copied: without a browser nothing is written
         find_browser()
-        run = simulate_in_browser
     copy = copy_study(folder, out)
     kinds = kinds_of(
         settings.participants,
@@ -120,11 +118,11 @@ def simulate(
         leavers=settings.leavers,
     )
     with ProgressBars() as bars:
-        outcomes = run(copy, kinds, curve, seed, bars.begin("robots", len(kinds)))
+        step = bars.begin("robots", len(kinds))
+        run = simulate_fast if settings.fast else simulate_in_browser
+        outcomes = run(copy, kinds, curve, seed, step)
     write_robots(out, outcomes, curve)
-    ends: dict[str, int] = {}
-    for outcome in outcomes:
-        ends[outcome.state] = ends.get(outcome.state, 0) + 1
+    ends = Counter(outcome.state for outcome in outcomes)
     print(f"{out}: {len(outcomes)} robots, {', '.join(f'{n} {name}' for name, n in ends.items())}.")
     rates = excluded_by_kind(copy, outcomes).items()
     shares = ", ".join(f"{kind} {n_excluded} of {n}" for kind, (n_excluded, n) in sorted(rates))

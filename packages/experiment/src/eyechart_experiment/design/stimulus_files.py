@@ -5,7 +5,7 @@ Finished files are recorded with their row in the test set, so that an interrupt
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +63,9 @@ def make_images(
 
 def good_images(testset: TestSet, rows: Collection[int], study: Path, side: int) -> dict[int, str]:
     """Return the SHA-256 of each row whose image file exists and matches the test set."""
-    wanted = _digests(testset, rows)
+    known = zip(testset.table["row"].to_pylist(), testset.table["pixels"].to_pylist(), strict=True)
+    shown = set(rows)
+    wanted = {row: pixels for row, pixels in known if row in shown}
     good = {}
     for row, sha256 in recorded_images(study).items():
         if row not in wanted:
@@ -87,9 +89,3 @@ def recorded_images(study: Path) -> dict[int, str]:
         return {}
     matches = (LINE.fullmatch(line) for line in lines)
     return {int(match[1]): match[2] for match in matches if match}
-
-
-def _digests(testset: TestSet, rows: Collection[int]) -> Mapping[int, int]:
-    table, wanted = testset.table, set(rows)
-    pairs = zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True)
-    return {row: pixels for row, pixels in pairs if row in wanted}

@@ -108,6 +108,10 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
     ended = [session for session in judged if has_ended(session.record, config, now)]
     reasons = Counter(rule for session in ended for rule, _ in session.verdict.broken)
     responses = human_records(kept, config) if config.kind == "categorise" else None
+    judgements = (
+        Judgement(*pair_of(item.response), item.subject, item.response.truth, item.response.choice)
+        for item in kept
+    )
     return StudyStatus(
         name=config.name,
         kind=config.kind,
@@ -120,7 +124,7 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         left_out=n_counting - len(kept),
         clean=None if responses is None else clean_rate(responses),
         curves={} if responses is None else running_curves(responses),
-        pairs=tuple(analyze(_judgements(kept))) if responses is None else (),
+        pairs=tuple(analyze(judgements)) if responses is None else (),
     )
 
 
@@ -188,11 +192,4 @@ def _groups(db: Db, study_id: int, kept: Sequence[CountedResponse]) -> list[Stim
             wanted=sum(wanted for _, wanted in counts),
         )
         for name, counts in sorted(rows.items(), key=lambda item: (item[0] != CLEAN, item[0]))
-    ]
-
-
-def _judgements(kept: Sequence[CountedResponse]) -> list[Judgement]:
-    return [
-        Judgement(*pair_of(item.response), item.subject, item.response.truth, item.response.choice)
-        for item in kept
     ]

@@ -1,7 +1,8 @@
-"""The ledger of a study: what was sent to a platform, so that nobody is paid twice.
+"""Pay through the platforms: plan the steps, then print them or carry them out one by one.
 
-A line is written before a request is sent and another one after its reply. If the reply is lost,
-the first one remains.
+The ledger of a study records what was sent to a platform, so that nobody is paid twice. A line is
+written before a request is sent and another one after its reply. If the reply is lost, the first
+one remains.
 """
 
 import json
@@ -24,6 +25,8 @@ from eyechart_experiment.recruiters.api.platform_api import (
 )
 from eyechart_experiment.recruiters.api.sending import ApiAccount, NoReply
 from eyechart_experiment.storage.experiment_folder import append_private
+
+BONUS_REASON = "Thank you for finishing the study."
 
 FILE = "payments.jsonl"
 CREATED = ("create", "done")
@@ -69,14 +72,11 @@ class Ledger:
         # By address too: a trial in the sandbox must not count as paid.
         steps = (
             entry
-            for entry in self._entries()
+            for entry in _read(self.path)
             if (entry["url"], entry["action"], entry["participant"])
             == (self.url, action, participant)
         )
         return next(reversed(list(steps)), None)
-
-    def _entries(self) -> list[Entry]:
-        return _read(self.path)
 
 
 def _read(path: Path) -> list[Entry]:
@@ -102,9 +102,6 @@ def newest_listing(study: Path) -> Entry | None:
     entries = _read(study / FILE)
     listings = (entry for entry in entries if (entry["action"], entry["state"]) == CREATED)
     return next(reversed(list(listings)), None)
-
-
-BONUS_REASON = "Thank you for finishing the study."
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,20 @@
-"""Simulate participants in a copy of a study, to test it before the first real participant."""
+"""Simulate participants in a copy of a study, to test it before the first real participant.
+
+Robots ("robots.py") read the pages in a real browser and click like participants; or they respond
+without a browser and without waiting, through the functions that the server calls.
+"""
 
 import os
 import shutil
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
@@ -19,6 +28,7 @@ from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.quality.judging import judge_all, judge_session, stored_config
 from eyechart_experiment.recruiters.link import RECRUITER
 from eyechart_experiment.server.responses import store
+from eyechart_experiment.server.serve import listen, make_server
 from eyechart_experiment.server.session_progress import planned, progress_of
 from eyechart_experiment.server.sessions import Rejection, claim_tab, finish, join
 from eyechart_experiment.server.trial_allocation import allocate
@@ -54,8 +64,37 @@ from eyechart_experiment.storage.stimulus_counts import drop_all, recount_sessio
 from eyechart_experiment.storage.tokens import read_token
 from eyechart_experiment.study_config import choices_of
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 AT_ONCE = 8
-"""Number of robots that take part concurrently."""
+"""Number of robots that take part concurrently without a browser."""
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER_OPTIONS = ("--no-sandbox", "--disable-background-networking", "--no-first-run")
+PATIENCE_S = 120.0
+"""Seconds that a robot stays on the same screen before it gives up."""
+
+FULL_SCREENS = ("full", "closed")
+LAST_SCREENS = ("debrief", "failed", *FULL_SCREENS)
+
+LOOK = """() => {
+  const root = document.querySelector('[data-screen]');
+  const trial = document.querySelector('[data-trial]');
+  const actions = ['agree', 'eyesight-normal', 'start', 'continue', 'next'];
+  const action = actions.find(name => {
+    const button = document.querySelector(`[data-action='${name}']`);
+    return button && !button.disabled && button.offsetParent !== null;
+  });
+  return {
+    screen: root?.dataset.screen || '',
+    part: root?.dataset.part || '',
+    phase: trial?.dataset.phase || '',
+    trial: trial?.dataset.trial || '',
+    action: action || '',
+  };
+}"""
+CLICK = "selector => { const it = document.querySelector(selector); if (it) it.click(); }"
 
 DESIGN = (InstallationRow, StudyRow, SourceImageRow, StimulusRow, StimulusImageRow)
 
@@ -90,7 +129,11 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
         secret = new_secret()
         write_private(out / SECRET, secret.hex())
         for path in folder.stimuli.iterdir():
-            _link(path, out / STIMULI / path.name)
+            try:
+                # A hard link needs no disk space; other file systems need a copy.
+                os.link(path, out / STIMULI / path.name)
+            except OSError:
+                shutil.copy(path, out / STIMULI)
         copy = open_database(database_url(out), create=True)
         with study.database.reading() as old, copy.writing() as new:
             for table in DESIGN:
@@ -107,14 +150,6 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
                     new.execute(insert(table), rows)
         copy.close()
     return open_study(out)
-
-
-def _link(path: Path, target: Path) -> None:
-    try:
-        # A hard link needs no disk space; other file systems need a copy.
-        os.link(path, target)
-    except OSError:
-        shutil.copy(path, target)
 
 
 def question_of(database: Database, trial: str) -> RobotQuestion:
@@ -246,3 +281,98 @@ class _RobotSession:
 
     def _uuid(self) -> UUID:
         return UUID(bytes=self._uuids.bytes(16))
+
+
+@contextmanager
+def serving(folder: StudyFolder, more_hosts: Sequence[str] = ()) -> Iterator[str]:
+    """Serve a study on a free local port inside the `with` block; yield its address."""
+    # Robots share one address and click fast, and the limits are meant for humans.
+    server, study = make_server(folder, pace=100.0, more_hosts=more_hosts)
+    with study, listen("127.0.0.1", 0) as listener:
+        sockets = {"sockets": [listener]}
+        thread = threading.Thread(target=server.run, kwargs=sockets, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def find_browser() -> str:
+    """Return the path of a browser; raise `UsageError` if it or Playwright is missing."""
+    if find_spec("playwright") is None:
+        raise UsageError(
+            "Robots in a browser need Playwright: pip install playwright, or pass --fast."
+        )
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        raise UsageError("Robots in a browser need Chromium: install it, or pass --fast.")
+    return path
+
+
+def simulate_in_browser(
+    folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Advance
+) -> list[RobotOutcome]:
+    """Run robots one after another, each in a new browser profile."""
+    from playwright.sync_api import sync_playwright
+
+    path = find_browser()
+    outcomes = []
+    with connect_study(folder) as study, serving(folder) as base, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(BROWSER_OPTIONS))
+        for number, kind in enumerate(kinds):
+            context = browser.new_context(viewport={"width": 1280, "height": 800})
+            page = context.new_page()
+            page.goto(f"{base}/s/{folder.config.name}")
+            screen = take_part(page, Robot(kind, (seed, number, 8), curve), study)
+            context.close()
+            if screen in FULL_SCREENS:
+                break
+            with study.database.reading() as db:
+                newest = select(SessionRow).order_by(SessionRow.id.desc()).limit(1)
+                session = db.scalars(newest).one()
+                outcomes.append(RobotOutcome(session.participant.code, kind, session.state))
+            step(1, "")
+        browser.close()
+    return outcomes
+
+
+def take_part(
+    page: "Page",
+    robot: Robot,
+    study: OpenStudy,
+    meddle: Callable[[dict[str, str]], bool] = lambda seen: False,
+) -> str:
+    """Go through the pages until the session ends; return the last screen's name.
+
+    `meddle` receives the state of each screen and returns whether it acted instead of the robot.
+    """
+    config, choices = study.config, choices_of(study.config)
+    last, since, responded = "", monotonic(), ""
+    while True:
+        seen = page.evaluate(LOOK)
+        if meddle(seen):
+            continue
+        if seen["screen"] in LAST_SCREENS:
+            return str(seen["screen"])
+        mark = f"{seen['screen']} {seen['phase']} {seen['trial']}"
+        if mark != last:
+            last, since = mark, monotonic()
+        if monotonic() - since > PATIENCE_S:
+            raise UsageError(f"A robot is stuck at the screen '{seen['screen']}'.")
+        # One response per trial: the phase can still be visible after the click.
+        if seen["phase"] == "response" and seen["trial"] and seen["trial"] != responded:
+            responded = seen["trial"]
+            question = question_of(study.database, responded)
+            reaction = robot.react(question, choices, config.response_ms)
+            if robot.drops(question, reaction):
+                page.reload()
+                continue
+            page.wait_for_timeout(max(0.0, reaction.rt_ms - 50))
+            page.evaluate(CLICK, f"[data-choice='{reaction.choice}']")
+        elif seen["action"]:
+            page.evaluate(CLICK, f"[data-action='{seen['action']}']")
+            page.wait_for_timeout(30)
+        else:
+            page.wait_for_timeout(20)
