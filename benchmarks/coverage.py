@@ -1,7 +1,8 @@
 """Why does the coverage of Δv differ from the published table? Measured candidate by candidate.
 
 `python -m benchmarks.coverage IMAGES --out FILE` draws samples of VCR's 14 corruptions under one
-changed condition at a time (docs/testsets.md has the table) and writes a histogram of Δv for each.
+changed condition at a time (docs/how-to/testsets.md has the table) and writes a histogram of Δv for
+each.
 A GPU is recommended: all conditions together take 8 million samples.
 """
 

@@ -1,7 +1,8 @@
 """Simulate evaluations with known true curves: bias, coverage and width of intervals.
 
-`python -m benchmarks.statistics` runs the grid of docs/statistics.md on all cores and prints its
-tables; `--runs 20 --images 60 --samples 150` runs a small subset of it. The tests run a few cells.
+`python -m benchmarks.statistics` runs the grid of docs/concepts/statistics.md on all cores and
+prints its tables;
+`--runs 20 --images 60 --samples 150` runs a small subset of it. The tests run a few cells.
 """
 
 import argparse

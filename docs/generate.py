@@ -30,18 +30,21 @@ EXPERIMENT = "packages/experiment/docs"
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the JSON Schema of results.json to the site, from where the package keeps it."""
     source = Path(eyechart.__file__).parent / "results" / SCHEMA
-    files.append(File.generated(config, SCHEMA, abs_src_path=str(source)))
+    files.append(File.generated(config, f"reference/{SCHEMA}", abs_src_path=str(source)))
     for path in (Path(config.docs_dir).parent / EXPERIMENT).iterdir():
-        files.append(File.generated(config, path.name, abs_src_path=str(path)))
+        files.append(File.generated(config, f"experiment/{path.name}", abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Return the page with its tables (MkDocs calls this for every page).
 
-    In the repository, pages of the experiment are in its own folder; on the site they are not.
+    In the repository, pages of the experiment are in its own folder; on the site they are in a
+    folder beside the others.
     """
-    markdown = markdown.replace(f"](../{EXPERIMENT}/", "](").replace("](../../../docs/", "](")
+    markdown = markdown.replace(f"](../../{EXPERIMENT}/", "](../experiment/")
+    markdown = markdown.replace(f"](../{EXPERIMENT}/", "](experiment/")
+    markdown = markdown.replace("](../../../docs/", "](../")
     for name, make in TABLES.items():
         marker = f"<!-- {name} -->"
         if marker in markdown:

@@ -7,7 +7,8 @@
 Run it with the Python version to lock for. `constraints.txt` has the versions for all machines,
 those of the extras cloud, energy and ray included, which development does not install;
 `requirements.lock` has hashes of the files that pip may install on this machine,
-`requirements-demo.lock` has those that `make demo` needs, and `docs/licenses.md` has the licenses.
+`requirements-demo.lock` has those that `make demo` needs, and
+`docs/reference/licenses.md` has the licenses.
 torch is only in `constraints.txt`: its CPU and GPU builds share a version but have different
 hashes, and each machine needs a different build.
 """
@@ -25,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 EXPERIMENT = "packages/experiment"
-CONSTRAINTS, LICENSES = "constraints.txt", "docs/licenses.md"
+CONSTRAINTS, LICENSES = "constraints.txt", "docs/reference/licenses.md"
 LOCK, DEMO_LOCK = "requirements.lock", "requirements-demo.lock"
 OWN = ("eyechart", "eyechart-experiment")
 BUILDS = ("torch", "triton", "nvidia-", "cuda-")

@@ -1,4 +1,4 @@
-"""The measurement behind the table of coverages in docs/testsets.md, on two images."""
+"""The measurement behind the table of coverages in docs/how-to/testsets.md, on two images."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A few cells of the simulations in docs/statistics.md; `make validate` runs the whole grid."""
+"""A few cells of the simulations in docs/concepts/statistics.md; `make validate` runs all."""
 
 import numpy as np
 import pytest

@@ -10,7 +10,7 @@ from eyechart.core.yaml_text import parse_yaml_lines
 from eyechart.gates.rules import KEYS, Rule, load_rules
 from places import TESTS
 
-PAGE = TESTS.parent / "docs" / "gate.md"
+PAGE = TESTS.parent / "docs" / "how-to" / "gate.md"
 
 GOOD = """\
 intended_conditions: >-

@@ -1,6 +1,6 @@
 """How often the gate errs, and whether the size it recommends suffices, by simulation.
 
-The full grid, whose figures are in docs/gate.md, is slow.
+The full grid, whose figures are in docs/how-to/gate.md, is slow.
 """
 
 from dataclasses import replace

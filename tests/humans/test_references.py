@@ -23,7 +23,7 @@ CLASSES = (404, 294, 281, 409)
 """Of ImageNet, one for each tint: airplane, bear, cat and clock."""
 
 
-PAGE = (ROOT / "docs" / "humans.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "concepts" / "humans.md").read_text("utf-8")
 
 
 def documented(first_cell):

@@ -249,7 +249,7 @@ GEOMETRY = [
 
 
 def in_pixels(name, given):
-    """Lengths are given for an image of 224 px, see docs/suites.md; here they are of this image."""
+    """Lengths are given for an image of 224 px (docs/reference/suites.md), here of this image."""
     side = min(HEIGHT, WIDTH)
     return {
         key: value * 224 / side if key in ("across", "down", "crop") else value

@@ -102,7 +102,7 @@ def test_list_models_of_an_unknown_study_is_rejected(run):
 
 
 def test_the_documentation_has_every_row():
-    page = (ROOT / "docs" / "adapters.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "adapters.md").read_text("utf-8")
     for model in STUDIES["vcr"]:
         row = f"| {model.name} | {model.category} | {model.architecture} | `{model.spec}` |"
         assert page.count(row) == 1

@@ -11,7 +11,7 @@ from places import ROOT, SUPPORT
 from slurm_stub import install
 from small_models import save_images
 
-SLURM = ROOT / "docs" / "slurm"
+SLURM = ROOT / "docs" / "how-to" / "slurm"
 MODEL = "small_models:colors"
 OPTIONS = "--corruption brightness --corruption blur"
 

@@ -18,7 +18,7 @@ from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
 from places import EXPERIMENT, ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *EXPERIMENT.glob("docs/*.md")]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *EXPERIMENT.glob("docs/*.md")]
 add_separate_commands()
 COMMAND_LINE = typer.main.get_command(app)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
     Image.fromarray(levels).save(tmp_path / "photo.jpg")
     (tmp_path / "photos").mkdir()
     Image.fromarray(levels[:32]).save(tmp_path / "photos" / "one.png")
-    (table,) = blocks(ROOT / "docs" / "overlap.md", "csv")
+    (table,) = blocks(ROOT / "docs" / "how-to" / "overlap.md", "csv")
     (tmp_path / "accuracies.csv").write_text(table, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -60,8 +60,8 @@ def test_command_examples_run(page, folder):
 
 def test_there_are_examples():
     assert blocks(ROOT / "README.md", "python")
-    assert len(blocks(ROOT / "docs" / "quickstart.md", "python")) > 3
-    assert blocks(ROOT / "docs" / "quickstart.md", "bash")
+    assert len(blocks(ROOT / "docs" / "tutorial" / "quickstart.md", "python")) > 3
+    assert blocks(ROOT / "docs" / "tutorial" / "quickstart.md", "bash")
 
 
 def test_the_table_of_packages_names_each_of_them():
@@ -77,7 +77,7 @@ def test_the_table_of_packages_names_each_of_them():
 def test_the_quickstart_names_what_the_demo_writes():
     recipe = (ROOT / "Makefile").read_text("utf-8")
     written = set(re.findall(r"\$\(DEMO\)/(\w+\.html)", recipe))
-    page = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    page = (ROOT / "docs" / "tutorial" / "quickstart.md").read_text("utf-8")
     assert written == set(re.findall(r"`build/demo/(\w+\.html)`", page)) != set()
 
 
@@ -86,14 +86,20 @@ def test_the_tables_hold_every_corruption(monkeypatch):
     sys.modules.pop("generate", None)
     import generate
 
-    page = generate.on_page_markdown((ROOT / "docs" / "corruptions.md").read_text("utf-8"))
+    page = generate.on_page_markdown(
+        (ROOT / "docs" / "reference" / "corruptions.md").read_text("utf-8")
+    )
     assert "<!--" not in page
     for name in all_entries():
         assert page.count(f"### `{name}`\n") == 1, name
     assert "| `sigma` |" in page
-    suites = generate.on_page_markdown((ROOT / "docs" / "suites.md").read_text("utf-8"))
+    suites = generate.on_page_markdown(
+        (ROOT / "docs" / "reference" / "suites.md").read_text("utf-8")
+    )
     assert "`saturate`" in suites.split("not for these")[1]
-    settings = generate.on_page_markdown((ROOT / "docs" / "evaluate.md").read_text("utf-8"))
+    settings = generate.on_page_markdown(
+        (ROOT / "docs" / "how-to" / "evaluate.md").read_text("utf-8")
+    )
     assert "| `--n-bootstrap` | `n_bootstrap` |" in settings and "<!--" not in settings
 
 
@@ -102,14 +108,14 @@ def test_a_table_describes_every_network_that_can_be_trained_by_name(monkeypatch
     sys.modules.pop("generate", None)
     import generate
 
-    page = generate.on_page_markdown((ROOT / "docs" / "train.md").read_text("utf-8"))
+    page = generate.on_page_markdown((ROOT / "docs" / "how-to" / "train.md").read_text("utf-8"))
     assert "<!--" not in page
     for name in NETWORKS:
         assert re.search(rf"^\| `{name}` \| \w.*\.(?: |$)", page, re.M), name
 
 
 def test_the_table_of_defenses_has_each_of_them_with_its_settings():
-    page = (ROOT / "docs" / "defenses.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "defenses.md").read_text("utf-8")
     table = page[page.index("| `--defense` |") :].split("\n\n")[0]
     rows = {row.split("`")[1]: row for row in table.splitlines()[2:]}
     assert list(rows) == list(DEFENSES)
@@ -166,7 +172,9 @@ def plain_text(page: Path) -> str:
 
 
 def test_that_human_consistency_compares_participants_is_called_an_inference():
-    (point,) = re.findall(r"- Consistency\. .*?(?= - |$)", plain_text(ROOT / "docs" / "humans.md"))
+    (point,) = re.findall(
+        r"- Consistency\. .*?(?= - |$)", plain_text(ROOT / "docs" / "concepts" / "humans.md")
+    )
     sentences = [text for text in point.split(". ") if "different participants" in text]
     assert len(sentences) == 1
     assert "is inferred, not stated in the VCR paper" in sentences[0]
@@ -176,7 +184,7 @@ SAME_PIXELS = ("at most 0.1 % of values may differ, by one gray level",)
 """What is promised of pixels, on one type of device and across them."""
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/reproducibility.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/concepts/reproducibility.md"])
 def test_pages_promise_the_same_of_pixels(name):
     text = plain_text(ROOT / name)
     for published_accuracy in SAME_PIXELS:
@@ -194,7 +202,9 @@ def cited_papers() -> dict[str, tuple[list[str], str]]:
     """Surnames and year of the BibTeX entries in the documentation, by title in lower case."""
     papers = {}
     for entry in re.findall(
-        r"^@\w+\{.*?^\}", "".join(blocks(ROOT / "docs" / "papers.md", "bibtex")), re.M | re.S
+        r"^@\w+\{.*?^\}",
+        "".join(blocks(ROOT / "docs" / "research" / "papers.md", "bibtex")),
+        re.M | re.S,
     ):
         fields = dict(re.findall(r"^ *(\w+) *= \{(.*)\},?$", entry, re.M))
         surnames = [author.split(",")[0] for author in fields["author"].split(" and ")]

@@ -63,8 +63,9 @@ class Step:
 
 def commands_of(page: str) -> list[str]:
     """Return the commands that a page shows, each in one line."""
-    folders = (ROOT, ROOT / "docs", EXPERIMENT / "docs")
-    (path,) = (folder / page for folder in folders if (folder / page).is_file())
+    folders = (ROOT, EXPERIMENT / "docs")
+    inside = [folder / page for folder in folders if (folder / page).is_file()]
+    (path,) = (*inside, *(ROOT / "docs").rglob(page))
     text = path.read_text("utf-8").replace("\\\n", " ")
     blocks = re.findall(r"^```(?:text|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
@@ -188,7 +189,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def humans_page() -> str:
-    return (ROOT / "docs" / "humans.md").read_text("utf-8")
+    return (ROOT / "docs" / "concepts" / "humans.md").read_text("utf-8")
 
 
 def write_demo_images(home: Path) -> list[tuple[Path, str]]:

@@ -17,11 +17,11 @@ DOCS = ROOT / "docs"
 OUTSIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 OTHERS = sorted((EXPERIMENT / "docs").glob("*.md"))
 PAGES = [
-    *OUTSIDE, *sorted(DOCS.glob("*.md")), *sorted((DOCS / "notebooks").glob("*.ipynb")), *OTHERS,
+    *OUTSIDE, *sorted(DOCS.rglob("*.md")), *sorted((DOCS / "notebooks").glob("*.ipynb")), *OTHERS,
 ]  # fmt: skip
 GENERATED = {
-    DOCS / "results.schema.json": ROOT / "src/eyechart/results/results.schema.json",
-    **{DOCS / path.name: path for path in OTHERS},
+    DOCS / "reference" / "results.schema.json": ROOT / "src/eyechart/results/results.schema.json",
+    **{DOCS / "experiment" / path.name: path for path in OTHERS},
 }
 """Files that the site has from elsewhere."""
 
@@ -121,7 +121,7 @@ def test_many_links_and_headings_are_looked_at():
     ("text", "why"),
     [
         ("[a](nowhere.md)", "no such file"),
-        ("[a](install.md#nowhere)", "no such heading"),
+        ("[a](tutorial/install.md#nowhere)", "no such heading"),
         ("[a](#nowhere)", "no such heading"),
         ("![a](nowhere.png)", "no such file"),
         ("[a](https:/example.org)", "no valid address"),

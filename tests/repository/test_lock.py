@@ -87,7 +87,7 @@ def test_extras_that_development_does_not_install_are_pinned_too(extra):
 
 
 def test_the_list_of_licenses_has_every_package_in_its_version():
-    page = (ROOT / "docs" / "licenses.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "licenses.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| (\S+) \| (\S+) \| \S.* \|$", page, re.MULTILINE))
     rows.pop("package")
     assert rows == {**pins("requirements.lock"), "torch": pins("constraints.txt")["torch"]}

@@ -1,4 +1,4 @@
-"""docs/papers.md lists every figure and table of the papers, with a command or a reason.
+"""docs/research/papers.md lists every figure and table of the papers, with a command or a reason.
 
 Its commands run here as they are printed, with small models and images, and options that shorten
 them.
@@ -18,7 +18,7 @@ from eyechart.structure.held_out_names import published_names
 from eyechart.structure.superclasses import PUBLISHED
 from places import ROOT
 
-PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "research" / "papers.md").read_text("utf-8")
 
 LAST = {
     "VCR-Bench": {"Fig.": 33, "Table": 3, "Fig. of 2023": 5, "Table of 2023": 1},

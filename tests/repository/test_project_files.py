@@ -295,8 +295,8 @@ def test_a_wrong_workflow_does_not_follow_its_schema(tmp_path):
 
 
 def test_documented_installations_work_from_a_clone():
-    """No index has a release yet: the place where its command will stand is in docs/install.md."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
+    """No index has a release yet: docs/tutorial/install.md says where its command will stand."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
     texts = {page.name: " ".join(page.read_text("utf-8").split()) for page in pages}
     named = {
         (name, extra)
@@ -315,7 +315,7 @@ def test_documented_installations_work_from_a_clone():
 
 
 def test_the_table_of_extras_is_complete():
-    table = (ROOT / "docs" / "install.md").read_text("utf-8")
+    table = (ROOT / "docs" / "tutorial" / "install.md").read_text("utf-8")
     assert set(re.findall(r"`\.\[(\w+)\]`", table)) >= set(extras()) - {"coverage"}
 
 

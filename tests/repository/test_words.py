@@ -130,7 +130,7 @@ def test_texts_of_the_package_use_the_words_of_the_field():
 def other_files() -> list[Path]:
     """Return the documentation, and sources of pages, styles and suites that are not Python."""
     patterns = {
-        ROOT: ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/notebooks/*.ipynb"),
+        ROOT: ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "docs/notebooks/*.ipynb"),
         EXPERIMENT: ("docs/*.md", "frontend/src/**/*.ts", "frontend/src/**/*.css"),
         PACKAGE: ("pages/*.html", "languages/en.json"),
         SOURCE / "reports" / "html" / "templates": ("*.html", "*.css", "*.js"),

@@ -76,7 +76,7 @@ def _default(parameter: Any) -> str:
 def exit_statuses() -> Iterator[str]:
     """Yield the exit statuses that the documentation names, with the pages that do."""
     pages: dict[int, list[str]] = {}
-    found = (*(ROOT / "docs").glob("*.md"), *(EXPERIMENT / "docs").glob("*.md"))
+    found = (*(ROOT / "docs").rglob("*.md"), *(EXPERIMENT / "docs").glob("*.md"))
     for page in sorted(found, key=lambda path: path.name):
         text = " ".join(page.read_text("utf-8").split())
         for sentence in re.findall(r"[Ee]xit status[^.]*", text):
@@ -251,8 +251,9 @@ def documentation() -> Iterator[str]:
     navigation = yaml.safe_load(text[text.index("nav:") : text.index("exclude_docs:")])["nav"]
     for title, page in _pages(navigation):
         yield f"documentation {page}: {title}"
-        folders = (ROOT / "docs", EXPERIMENT / "docs")
-        path = next(folder / page for folder in folders if (folder / page).is_file())
+        path = ROOT / "docs" / page
+        if not path.is_file():
+            path = EXPERIMENT / "docs" / path.name
         if path.suffix == ".md":
             for heading in markdown_headings(path.read_text("utf-8")):
                 yield f"documentation {page}: {heading}"

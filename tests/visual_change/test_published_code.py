@@ -82,7 +82,7 @@ def vifs_of_packages(clean, corrupted):
 
 def test_the_differences_of_vif_pixel_from_other_packages_are_those_of_the_page():
     """The figures of the packages were measured with them; here they are computed otherwise."""
-    text = (ROOT / "docs" / "visual_change.md").read_text("utf-8")
+    text = (ROOT / "docs" / "concepts" / "visual_change.md").read_text("utf-8")
     lines = text.partition("| image | noise: `vif-pixel` |")[2].splitlines()[2:]
     rows = [line.strip("| ").split(" | ") for line in lines[: lines.index("")]]
     assert [row[0].split()[0] for row in rows] == [

@@ -4,7 +4,7 @@ import errno
 
 INSTALL = 'pip install -e ".[{}]"  in a clone of eyechart'
 """How to install an extra until the package index has a release, then 'pip install "eyechart[{}]"'.
-docs/install.md says the same for all pages.
+docs/tutorial/install.md says the same for all pages.
 """
 
 MEMORY_SIGNS = (

@@ -210,7 +210,7 @@ WORSE = 3
 
 CAUTION = 1.25
 """Factor applied to the variance, because its estimate is uncertain; chosen by simulation
-(docs/gate.md)."""
+(docs/how-to/gate.md)."""
 
 MAX_IMAGES, MAX_PER_IMAGE = 50_000, 1000
 """Maximum planned numbers of images (those of ImageNet's validation set) and of samples per image;

@@ -18,7 +18,7 @@ from eyechart.results.recorded_run import RecordedRun
 from eyechart.testsets.plan import MOVED
 
 TOLERANCE = 1e-5
-"""Maximum difference in Δv between device types (docs/reproducibility.md)."""
+"""Maximum difference in Δv between device types (docs/concepts/reproducibility.md)."""
 
 SAME = ("digest", "image", "label", "category", "version", "draw", "severity", "parameters", "seed")
 """Columns in which the samples of two runs must agree, besides Δv."""

@@ -4,7 +4,7 @@
 
 Strengths are the same as in that package: the levels published for 224 px images are used unchanged
 at every image size, except for `elastic_transform`, which uses the package's own parameters.
-docs/compat.md lists the differences.
+docs/how-to/compat.md lists the differences.
 """
 
 from collections.abc import Callable

@@ -36,7 +36,7 @@ PLAN_FILE = "plan.json"
 BETWEEN, WITHIN = 0.1, 0.1
 """Variance of accuracy between images, and within an image, for the mean over corruptions.
 
-Measured on runs of EfficientNet-Lite on 57 and 937 images (docs/statistics.md).
+Measured on runs of EfficientNet-Lite on 57 and 937 images (docs/concepts/statistics.md).
 """
 
 AIM = 0.03

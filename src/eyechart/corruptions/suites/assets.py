@@ -200,7 +200,7 @@ def left_out(suite: Suite) -> list[str]:
 def left_out_notes(names: Iterable[str]) -> list[str]:
     """Return a note for each corruption that is left out because its assets are missing."""
     return [
-        f"{name} is left out because it needs a trained network (see docs/structure.md)."
+        f"{name} is left out because it needs a trained network (see docs/how-to/structure.md)."
         for name in dict.fromkeys(names)
     ]
 

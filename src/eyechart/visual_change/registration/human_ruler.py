@@ -51,7 +51,7 @@ class MotionPenalty:
             what left the frame as lost in proportion to its area, 0 ignores it.
     """
 
-    # fitted to human accuracy at 90°, 180° and 270°, see docs/rulers.md
+    # fitted to human accuracy at 90°, 180° and 270°, see docs/research/rulers.md
     rotation: float = 0.9
     log_scale: float = 0.02
     shift: float = 0.02

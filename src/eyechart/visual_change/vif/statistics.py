@@ -84,7 +84,7 @@ SHEIKH2006 = Definition(
 
 PIXEL = Definition("vif-pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images with values
-from 0 to 255 (docs/visual_change.md has the differences for color)."""
+from 0 to 255 (docs/concepts/visual_change.md has the differences for color)."""
 
 HUMAN = Definition(
     "vif-human",
@@ -99,7 +99,7 @@ HUMAN = Definition(
 )
 """The definition of VCR with noise and weights fitted to humans, for registered images.
 
-The values are those of `eyechart rulers study --fit` on 80 images (docs/rulers.md).
+The values are those of `eyechart rulers study --fit` on 80 images (docs/research/rulers.md).
 """
 
 
