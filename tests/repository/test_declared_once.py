@@ -12,6 +12,8 @@ from functools import cache
 
 import pytest
 
+from eyechart.cli.holdout import ORDERS, SubclassSettings
+from eyechart.cli.superclass import SuperclassSettings
 from eyechart.core.options import fields_of
 from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.corruptions.suites.published import PUBLISHED
@@ -19,7 +21,7 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importers import FORMATS
 from eyechart.humans.placement import EXPERIMENTS
-from eyechart.images.labels.spaces import RULES, SCORED_SPACES, SPACES
+from eyechart.images.labels.spaces import RULES, SPACES
 from eyechart.integrations.loggers.registry import LOGGERS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
@@ -30,10 +32,8 @@ from eyechart.scores.baseline_tables import built_in
 from eyechart.scores.registry import SCORES
 from eyechart.stats.curve_settings import BINNINGS, ESTIMATORS, RIGHT_ANCHORS, CurveSettings
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
-from eyechart.structure.structure_settings import ORDERS, SubclassSettings, SuperclassSettings
 from eyechart.testsets.testset_settings import SAMPLINGS, SampleSettings
 from eyechart.training.recipe import PRECISIONS, SCHEDULES, TUNED, Recipe
-from eyechart.training.training_settings import RetrainSettings
 from eyechart.visual_change.registry import RULERS
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.study_config import KINDS, StudyConfig
@@ -139,7 +139,6 @@ CHOICES = [
     (EvaluateSettings, "baseline", BASELINES),
     (SampleSettings, "labels", SPACES),
     (SampleSettings, "sampling", SAMPLINGS),
-    (RetrainSettings, "labels", SCORED_SPACES),
     (CurveSettings, "binning", BINNINGS),
     (CurveSettings, "estimator", ESTIMATORS),
     (CurveSettings, "right_anchor", RIGHT_ANCHORS),

@@ -19,12 +19,12 @@ from PIL import Image
 
 from commands import assert_rejected
 from eyechart.cli.app import main
+from eyechart.cli.shared.training_options import parse_range
 from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.stats.intervals import wilson_interval
 from eyechart.training.distributed import ProcessGroup, is_first_process, joined, own_device
-from eyechart.training.training_settings import parse_range
 from interrupting import stopping
 from textures import TINTS, save_textures
 

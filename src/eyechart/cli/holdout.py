@@ -1,5 +1,6 @@
 """`eyechart structure style` and `subclass`: train without styles or subclasses, test on them."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,18 +9,26 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.printing import share_text, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable, shard_done
+from eyechart.cli.shared.training_options import (
+    OutFolder,
+    check_seeds,
+    images_option,
+)
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of, first_names, plural, verb
+from eyechart.core.registry import unknown_name
+from eyechart.models.network_registry import ARCH_HELP
 from eyechart.structure.structure_settings import (
+    CIFAR100_RECIPE,
+    FAMILIAR,
     HOLDOUT_RECIPE,
+    PROTOCOLS,
     PUBLISHED,
-    PUBLISHED_STIMULUS,
-    StyleSettings,
-    SubclassSettings,
     describe_protocol,
 )
-from eyechart.training.recipe import Recipe
+from eyechart.training.recipe import GROUP, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +38,232 @@ if TYPE_CHECKING:
     from eyechart.structure.holdout_images import HoldoutImages, Trait
     from eyechart.structure.holdout_study import HoldoutStudy
     from eyechart.structure.study_results import HoldoutResults
+
+
+HOLDOUT_NETWORK, CIFAR100_NETWORK = "wrn_16_4", "wrn_40_2"
+PUBLISHED_STIMULUS = "32x32"
+"""Stimulus for ICONS-50, whose authors resize every icon to this size."""
+
+HoldoutStimulus = Annotated[
+    str | None,
+    Option(
+        help="How --images are resized: a size such as 224 (shorter side 256, center crop 224),"
+        " WIDTHxHEIGHT such as 32x32 (without cropping), or native; by default"
+        f" {PUBLISHED_STIMULUS} for the original ICONS-50 and with the published order or"
+        " protocol, otherwise native.",
+        group="Data",
+        metavar="SIZE",
+        is_advanced=True,
+    ),
+]
+
+ORDERS = ("random", "published")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldoutSettings:
+    """Options shared by studies of held-out styles and studies of held-out subclasses."""
+
+    seeds: Annotated[int, Option(help="Number of networks trained per fold.", group=GROUP)] = 1
+    seed: Annotated[int, Option(help="Seed of the first network.", group="Compute")] = 0
+    device: Device = "cpu"
+    shard: ShardOption = None
+    protocol: Annotated[
+        str | None,
+        Option(
+            help="Images to train on: familiar (eyechart's protocol: some are kept for testing, and"
+            " near-duplicates of test images are left out), or published (as in the paper: all that"
+            " are not held out); by default familiar.",
+            group="Data",
+        ),
+    ] = None
+
+    @property
+    def chosen_protocol(self) -> str:
+        """The protocol that was set, or its default."""
+        return self.protocol or FAMILIAR
+
+    def check(self) -> None:
+        """Raise a UsageError if the settings are inconsistent."""
+        if self.chosen_protocol not in PROTOCOLS:
+            raise unknown_name("protocol", self.chosen_protocol, PROTOCOLS)
+        check_seeds(self.seeds)
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """Seeds of the networks trained in each fold."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleSettings(HoldoutSettings):
+    """Options of a study of held-out styles."""
+
+    images: Annotated[
+        Path,
+        images_option(
+            "A CSV or Parquet file with the columns path, label and style, as written by structure"
+            " icons build."
+        ),
+    ]
+    stimulus: HoldoutStimulus = None
+    hold: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Hold out only this style; repeatable; by default, each style in turn.",
+            group="Data",
+            metavar="STYLE",
+        ),
+    ] = ()
+    arch: Annotated[
+        str,
+        Option(help=f"{ARCH_HELP}.", group="Models"),
+    ] = HOLDOUT_NETWORK
+    out: OutFolder = Path("eyechart-style")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubclassSettings(HoldoutSettings):
+    """Options of a study of held-out subclasses; defaults depend on the images."""
+
+    images: Annotated[
+        Path | None,
+        images_option(
+            "Folders class/subclass/, or a CSV or Parquet file with the columns path, label and"
+            " subclass."
+        ),
+    ] = None
+    cifar100: Annotated[
+        Path | None,
+        Option(
+            help="CIFAR-100's Python version (files train, test and meta), instead of --images.",
+            group="Data",
+            metavar="FOLDER",
+            path="folder",
+        ),
+    ] = None
+    stimulus: HoldoutStimulus = None
+    per_class: Annotated[
+        int, Option(help="Number of subclasses per class to hold out.", group="Data")
+    ] = 1
+    in_all: Annotated[
+        int | None,
+        Option(
+            help="Number of subclasses to hold out over all classes, instead of --per-class.",
+            group="Data",
+            is_advanced=True,
+        ),
+    ] = None
+    folds: Annotated[
+        int | None,
+        Option(
+            help="Number of folds; each fold holds out different subclasses while enough are left;"
+            " by default 3, or 1 with --hold or --order published.",
+            group="Data",
+        ),
+    ] = None
+    order: Annotated[
+        str,
+        Option(
+            help="Subclasses to hold out: random, or published (as in the paper's experiments on "
+            "CIFAR-100 or ICONS-50, also with their --protocol).",
+            group="Data",
+            is_advanced=True,
+        ),
+    ] = "random"
+    hold: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Subclass to hold out, or a text file with subclasses; repeatable.",
+            group="Data",
+            metavar="NAME|FILE",
+        ),
+    ] = ()
+    arch: Annotated[
+        str | None,
+        Option(
+            help=f"Network to train; by default {HOLDOUT_NETWORK}, or {CIFAR100_NETWORK} for"
+            " CIFAR-100.",
+            group="Models",
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        Option(
+            help=f"Number of epochs; by default {HOLDOUT_RECIPE.epochs}, or"
+            f" {CIFAR100_RECIPE.epochs} for CIFAR-100.",
+            group=GROUP,
+        ),
+    ] = None
+    weight_decay: Annotated[
+        float | None,
+        Option(
+            help=f"Weight decay of SGD; by default {HOLDOUT_RECIPE.weight_decay:g}, or"
+            f" {CIFAR100_RECIPE.weight_decay:g} for CIFAR-100.",
+            group=GROUP,
+            is_advanced=True,
+        ),
+    ] = None
+    mixup: Annotated[
+        float | None,
+        Option(
+            help=f"Parameter a of mixup's Beta(a, a); by default {HOLDOUT_RECIPE.mixup:g}, or"
+            f" {CIFAR100_RECIPE.mixup:g} for CIFAR-100.",
+            group=GROUP,
+            is_advanced=True,
+        ),
+    ] = None
+    out: OutFolder = Path("eyechart-subclass")
+
+    @property
+    def is_published(self) -> bool:
+        """Whether to hold out the same subclasses as in the paper."""
+        return self.order == "published"
+
+    @property
+    def chosen_protocol(self) -> str:
+        """The protocol that was set, or the paper's for the subclasses of the paper."""
+        return self.protocol or (PUBLISHED if self.is_published else FAMILIAR)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the subclasses to hold out are named by the user or published for ICONS-50."""
+        return bool(self.hold) or (self.is_published and self.cifar100 is None)
+
+    @property
+    def network(self) -> str:
+        """Architecture."""
+        return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
+
+    def complete(self, recipe: Recipe) -> Recipe:
+        """Return a recipe with the values set here; other values are defaults for these images."""
+        usual = HOLDOUT_RECIPE if self.cifar100 is None else CIFAR100_RECIPE
+        for name in ("epochs", "weight_decay", "mixup"):
+            typed = getattr(self, name)
+            recipe = replace(recipe, **{name: getattr(usual, name) if typed is None else typed})
+        # As in the published code; elsewhere one weight per batch, as in the paper on mixup.
+        return replace(recipe, mixup_per_image=self.is_published and recipe.mixup > 0)
+
+    def check(self) -> None:
+        """Raise a UsageError if the settings are inconsistent."""
+        if (self.images is None) == (self.cifar100 is None):
+            raise UsageError("Pass either --images or --cifar100.")
+        if self.order not in ORDERS:
+            raise unknown_name("order", self.order, ORDERS)
+        if self.stimulus is not None and self.cifar100 is not None:
+            raise UsageError("CIFAR-100's images are not resized: omit --stimulus.")
+        is_counted = self.in_all is not None or self.per_class != 1
+        if self.in_all is not None and self.per_class != 1:
+            raise UsageError("Pass --per-class or --in-all, not both.")
+        if self.hold and self.is_published:
+            raise UsageError("Pass --hold or --order published, not both.")
+        if self.is_listed and (is_counted or self.folds not in (None, 1)):
+            raise UsageError(
+                "Named subclasses are held out in one fold: omit --per-class, --in-all and --folds."
+            )
+        if self.folds is not None and self.folds < 1:
+            raise UsageError(f"folds must be a whole number of at least 1, got {self.folds}.")
+        super().check()
 
 
 @examples(

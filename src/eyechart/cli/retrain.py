@@ -12,13 +12,26 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.printing import note_left_out, share_text, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable
+from eyechart.cli.shared.training_options import (
+    ChangeRange,
+    OutFolder,
+    SeverityRange,
+    Stimulus,
+    TrainImages,
+    images_option,
+)
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
 from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import lock_folder
-from eyechart.corruptions.suites.published import TESTS, preset_line
+from eyechart.corruptions.suites.published import TESTS, TestPreset, preset_line
+from eyechart.humans.human_settings import HumanReferences
+from eyechart.images.labels.spaces import ENTRY16, NATIVE
+from eyechart.models.network_registry import ARCH_HELP
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
+from eyechart.scores.baseline_names import ALEXNET
+from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 from eyechart.training.recipe import RETRAINING, Recipe
-from eyechart.training.training_settings import EnhancementSettings, RetrainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +51,63 @@ if TYPE_CHECKING:
 @derived_options
 def retrain(
     context: typer.Context,
-    settings: RetrainSettings,
+    model: Annotated[
+        str,
+        Option(
+            help="Model: timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as for"
+            " evaluate; it must be a torch module.",
+            group="Models",
+            metavar="MODEL",
+            is_argument=True,
+        ),
+    ],
+    train_images: TrainImages,
+    images: Annotated[
+        Path,
+        images_option("Test images, used before and after retraining."),
+    ],
+    max_train_images: Annotated[
+        int,
+        Option(
+            help="Use at most this number of training images, balanced over classes.", group="Data"
+        ),
+    ] = 12_000,  # the VCR study used about as many from ImageNet's training set
+    stimulus: Stimulus = "224",
+    labels: Annotated[
+        str,
+        Option(
+            help=f"Label space of the test: {NATIVE} or {ENTRY16} (16 categories).",
+            group="Data",
+            is_advanced=True,
+        ),
+    ] = NATIVE,
+    suite: Suite = SUITE,
+    corruptions: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Train on this corruption of the suite; repeatable; default: all.",
+            group="Corruptions",
+            flags=("--corruption",),
+        ),
+    ] = (),
+    also: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Also test on this corruption, without training on it; repeatable.",
+            group="Corruptions",
+            is_advanced=True,
+        ),
+    ] = (),
+    severity: SeverityRange = None,
+    delta_v: ChangeRange = None,
+    preset: TestPreset = None,
+    n: Annotated[
+        int, Option(help="Number of test samples per corruption.", group="Corruptions")
+    ] = N_SAMPLES,
+    humans: HumanReferences = "geirhos",
+    device: Device = "cpu",
+    out: OutFolder = Path("eyechart-retrained"),
+    *,
     test: Annotated[
         EvaluateSettings,
         Only(
@@ -68,35 +137,35 @@ def retrain(
     from eyechart.training.retrain import CHECKPOINT, Retraining
 
     test = replace(
-        test, images=settings.images, suite=settings.suite, n=settings.n, labels=settings.labels,
-        corruptions=settings.corruptions, humans=settings.humans, seed=recipe.seed,
+        test, images=images, suite=suite, n=n, labels=labels,
+        corruptions=corruptions, humans=humans, seed=recipe.seed,
         # read once, because `reject_unused` compares maps by identity
         label_maps=test.loaded_maps,
     )  # fmt: skip
-    plan, out = test.plan, settings.out
+    plan = test.plan
     entries = tuple(plan.entries())
-    tested_too = replace(plan, corruptions=settings.also).entries() if settings.also else ()
+    tested_too = replace(plan, corruptions=also).entries() if also else ()
     names = dict.fromkeys(entry.name for entry in (*entries, *tested_too))
     retraining = Retraining(
-        settings.model,
-        settings.train_images,
-        find_source(settings.images, settings.stimulus, None, out),
+        model,
+        train_images,
+        find_source(images, stimulus, None, out),
         replace(test, corruptions=tuple(names)),
-        Mixture(entries, settings.severity, settings.delta_v),
+        Mixture(entries, severity, delta_v),
         out,
         recipe,
-        settings.max_train_images,
+        max_train_images,
     )
     retraining.check()
-    if settings.preset is not None:
-        values = {**vars(test.at_published_strengths()), "stimulus": settings.stimulus}
-        print(preset_line(settings.preset, TESTS, values, len(names)))
+    if preset is not None:
+        values = {**vars(test.at_published_strengths()), "stimulus": stimulus}
+        print(preset_line(preset, TESTS, values, len(names)))
     note_left_out(plan.left_out())
-    where = own_device(find_device(settings.device))
+    where = own_device(find_device(device))
 
     def load(spec: str, half: bool | None = None) -> "Model":
         # a checkpoint written by this run is trusted: it names only code that was called before
-        known = loading.trust or (spec != settings.model and Path(spec) == out / CHECKPOINT)
+        known = loading.trust or (spec != model and Path(spec) == out / CHECKPOINT)
         return load_model(
             spec,
             where,
@@ -159,7 +228,75 @@ def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> 
 )
 @derived_options
 def enhancements(
-    settings: EnhancementSettings,
+    arch: Annotated[
+        str,
+        Option(
+            help=f"The standard network: {ARCH_HELP}; with --pretrained, a model or checkpoint, as"
+            " for evaluate.",
+            group="Models",
+            metavar="ARCH",
+            is_argument=True,
+        ),
+    ],
+    train_images: TrainImages,
+    images: Annotated[
+        Path,
+        images_option("Test images."),
+    ],
+    stimulus: Stimulus = "224",
+    pretrained: Annotated[
+        bool,
+        Option(
+            help="Fine-tune ARCH with its pretrained weights, instead of training it first.",
+            group="Models",
+        ),
+    ] = False,
+    larger: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Also train this network (with --pretrained: only test it); repeatable.",
+            group="Models",
+            is_advanced=True,
+            metavar="ARCH",
+        ),
+    ] = (),
+    baseline: Annotated[
+        str,
+        Option(
+            help="Baseline of mCE: standard (the network without enhancements),"
+            f" {ALEXNET}, a model or a .csv file, as for evaluate.",
+            group="Curves and statistics",
+        ),
+    ] = "standard",
+    suite: Suite = "imagenet-c",
+    tuning_epochs: Annotated[
+        int, Option(help="Number of fine-tuning epochs.", group="Training")
+    ] = 5,
+    tuning_lr: Annotated[
+        float,
+        Option(help="Highest learning rate of fine-tuning.", group="Training", is_advanced=True),
+    ] = 0.005,
+    widths: Annotated[
+        tuple[float, ...],
+        Option(
+            help="Noise width of stability training, as a fraction of full scale; repeatable.",
+            group="Training",
+            is_advanced=True,
+            flags=("--width",),
+        ),
+    ] = (0.05,),
+    weights: Annotated[
+        tuple[float, ...],
+        Option(
+            help="Loss weight of stability training; repeatable.",
+            group="Training",
+            is_advanced=True,
+            flags=("--weight",),
+        ),
+    ] = (0.05,),
+    device: Device = "cpu",
+    out: OutFolder = Path("eyechart-enhancements"),
+    *,
     test: Annotated[EvaluateSettings, Only("corruptions", "jpeg", "max_images", "n_bootstrap")],
     recipe: Annotated[
         Recipe,
@@ -187,9 +324,7 @@ def enhancements(
 
     # compared with the defaults: a default that was typed has no effect either
     names = ("epochs", "lr", "schedule", "warmup")
-    if settings.pretrained and any(
-        getattr(recipe, name) != getattr(Recipe(), name) for name in names
-    ):
+    if pretrained and any(getattr(recipe, name) != getattr(Recipe(), name) for name in names):
         raise UsageError(
             "--epochs, --lr, --schedule and --warmup are for training from scratch: with"
             " --pretrained give --tuning-epochs and --tuning-lr."
@@ -197,8 +332,8 @@ def enhancements(
     recipe.check()
     tuning = replace(
         recipe,
-        epochs=settings.tuning_epochs,
-        lr=settings.tuning_lr,
+        epochs=tuning_epochs,
+        lr=tuning_lr,
         schedule="cosine",
         warmup=0.0,
     )
@@ -206,36 +341,29 @@ def enhancements(
         tuning.check()
     except UsageError as error:
         raise UsageError(f"--tuning-epochs and --tuning-lr: {error}") from None
-    chosen = usual_enhancements(settings.larger, tuning, settings.widths, settings.weights)
+    chosen = usual_enhancements(larger, tuning, widths, weights)
     titles = [enhancement.title for enhancement in chosen]
     if len(set(titles)) < len(titles):
         raise UsageError("Each network, width and weight must be given only once.")
-    test = replace(
-        test, images=settings.images, suite=settings.suite, seed=recipe.seed, humans=None
-    )
-    arch, out = settings.arch, settings.out
-    study = EnhancementStudy(
-        arch, recipe, tuple(chosen), test, out, settings.pretrained, settings.baseline
-    )
+    test = replace(test, images=images, suite=suite, seed=recipe.seed, humans=None)
+    study = EnhancementStudy(arch, recipe, tuple(chosen), test, out, pretrained, baseline)
     study.check()
     note_left_out(test.plan.left_out())
-    where = find_device(settings.device)
+    where = find_device(device)
 
     def load(spec: str, half: bool | None = None) -> "Model":
         # a checkpoint written by this run is trusted: it names only code that was called before
         is_made_here = Path(spec).parent == out and spec not in (
-            arch, settings.baseline, *settings.larger,
+            arch, baseline, *larger,
         )  # fmt: skip
         return load_model(
             spec, where, half, trust=loading.trust or is_made_here, download=loading.download
         )
 
-    sources = TrainingSources(
-        settings.images, settings.train_images, settings.stimulus, leave_out=out
-    )
+    sources = TrainingSources(images, train_images, stimulus, leave_out=out)
     with lock_folder(out), resumable(out, "finished work"), ProgressBars() as bars:
         compared = compare_enhancements(study, sources, load, where, bars)
-    _show_enhancements(compared, arch, settings.tuning_epochs)
+    _show_enhancements(compared, arch, tuning_epochs)
     for folder, evaluation in compared.evaluations.items():
         write_results(evaluation, folder)
     written = " and ".join(map(str, compared.evaluations))

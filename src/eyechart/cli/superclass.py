@@ -1,6 +1,8 @@
 """`eyechart structure superclass`: test pretrained networks on unseen subclasses."""
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
@@ -8,9 +10,18 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.printing import share_text, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable, shard_done
+from eyechart.cli.shared.training_options import (
+    OutFolder,
+    Stimulus,
+    images_option,
+)
+from eyechart.core.arguments import resolved_path
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option, ShardOption
+from eyechart.core.registry import unknown_name
 from eyechart.pipeline.settings import LoadingSettings
-from eyechart.structure.structure_settings import SUPERCLASS_RECIPE, SuperclassSettings
-from eyechart.training.recipe import Recipe
+from eyechart.structure.structure_settings import SUPERCLASS_RECIPE
+from eyechart.training.recipe import GROUP, Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +30,114 @@ if TYPE_CHECKING:
     from eyechart.structure.study_results import SuperclassResults
     from eyechart.structure.superclasses import SeenUnseenSplit
     from eyechart.training.retrain import Load
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuperclassSettings:
+    """Options of a superclass study, which tests models on unseen subclasses."""
+
+    models: Annotated[
+        tuple[str, ...],
+        Option(
+            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as for evaluate; "
+            "each must be a torch module trained on ImageNet-1K.",
+            group="Models",
+            metavar="MODEL…",
+            is_argument=True,
+        ),
+    ]
+    images: Annotated[Path, images_option("Folders named after WordNet ids, as in ImageNet-22K.")]
+    hypernyms: Annotated[
+        Path,
+        Option(
+            help="WordNet's file wordnet.is_a.txt, with two ids, 'parent child', on each line.",
+            group="Data",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ]
+    seen_images: Annotated[
+        Path | None,
+        images_option(
+            "Test images of seen subclasses, labeled with WordNet ids, such as ImageNet-1K's"
+            " validation set; by default a fifth of --images, on which models may have been"
+            " trained."
+        ),
+    ] = None
+    imagenet_1k: Annotated[
+        Path | None,
+        Option(
+            help="File with the WordNet ids of seen subclasses; by default ImageNet-1K's classes.",
+            group="Data",
+            is_advanced=True,
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    superclasses: Annotated[
+        Path | None,
+        Option(
+            help="File of superclasses, with a WordNet id and a name on each line; by default the "
+            "25 published superclasses.",
+            group="Data",
+            is_advanced=True,
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    max_images: Annotated[
+        int | None, Option(help="Maximum number of images per unseen synset.", group="Data")
+    ] = None
+    stimulus: Stimulus = "224"
+    tune: Annotated[
+        str, Option(help="Layers to tune: last (only the last layer) or all.", group=GROUP)
+    ] = SUPERCLASS_RECIPE.tune
+    imagenet_accuracy: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Accuracy on ImageNet-1K before tuning, such as timm:resnet50=0.77; repeatable; "
+            "by default the model's published accuracy.",
+            group="Models",
+            is_advanced=True,
+            metavar="MODEL=ACCURACY",
+        ),
+    ] = ()
+    device: Device = "cpu"
+    shard: ShardOption = None
+    out: OutFolder = Path("eyechart-superclass")
+
+    @property
+    def accuracies(self) -> dict[str, float]:
+        """The accuracy on ImageNet-1K that the user gave for each model."""
+        by_model: dict[str, float] = {}
+        for text in self.imagenet_accuracy:
+            # At the last "=", because the name of a model may contain one.
+            name, equals, number = text.rpartition("=")
+            try:
+                accuracy = float(number) if equals else math.nan
+            except ValueError:
+                accuracy = math.nan
+            if not 0 <= accuracy <= 1:
+                raise UsageError(
+                    f"imagenet-accuracy must be MODEL=ACCURACY with an accuracy from 0 to 1, such"
+                    f" as timm:resnet50=0.77, got {text!r}."
+                )
+            if name not in self.models:
+                raise unknown_name("model", name, self.models)
+            by_model[name] = accuracy
+        return by_model
+
+    def check(self) -> None:
+        """Raise a UsageError if the settings are inconsistent."""
+        # Evaluated only for the errors that it raises.
+        _ = self.accuracies
+        for path in (self.images, self.seen_images):
+            if (
+                path is not None
+                and self.out.exists()
+                and resolved_path(self.out) == resolved_path(path)
+            ):
+                raise UsageError(f"{self.out} contains the images: choose another --out.")
 
 
 @examples(

@@ -13,15 +13,26 @@ from eyechart.cli.shared.output_files import check_file_to_write, check_latex, w
 from eyechart.cli.shared.printing import print_written, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import on_interrupt
+from eyechart.cli.shared.training_options import (
+    CHECKPOINT_SUFFIXES,
+    ChangeRange,
+    ChosenCorruptions,
+    Every,
+    SeverityRange,
+    Stimulus,
+    TrainImages,
+    images_option,
+)
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import lock_file
+from eyechart.models.network_registry import ARCH_HELP
 from eyechart.pipeline.settings import LoadingSettings
 from eyechart.reports.terminal.columns import stacked
 from eyechart.training.recipe import Recipe, StyleRecipe
-from eyechart.training.training_settings import NetworkSettings, StyleTransferSettings
 
 if TYPE_CHECKING:
     from eyechart.core.progress import Progress
@@ -33,7 +44,44 @@ if TYPE_CHECKING:
     "eyechart train network resnet18 --train-images train --suite imagenet-c",
 )
 @derived_options
-def network(settings: NetworkSettings, recipe: Recipe) -> None:
+def network(
+    arch: Annotated[
+        str,
+        Option(
+            help=f"{ARCH_HELP}.",
+            group="Models",
+            metavar="ARCH",
+            is_argument=True,
+        ),
+    ],
+    train_images: TrainImages,
+    images: Annotated[
+        Path | None,
+        images_option("Test images, used after training."),
+    ] = None,
+    stimulus: Stimulus = "224",
+    every: Every = 1,
+    suites: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Train on corruptions of this suite (a name or a YAML file); repeatable.",
+            group="Corruptions",
+            flags=("--suite",),
+        ),
+    ] = (),
+    corruptions: ChosenCorruptions = (),
+    severity: SeverityRange = None,
+    delta_v: ChangeRange = None,
+    device: Annotated[
+        str, Option(help="cpu, cuda or auto; torchrun uses all GPUs.", group="Compute")
+    ] = "cpu",
+    out: Annotated[
+        Path,
+        Option(help="Checkpoint to write.", group="Output", metavar="FILE", path="folder or file"),
+    ] = Path("network.pt"),
+    *,
+    recipe: Recipe,
+) -> None:
     """Train a network on clean or corrupted images and write a checkpoint.
 
     Run the same command again to resume an interrupted training.
@@ -46,20 +94,24 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
     from eyechart.training.image_blocks import clean_accuracy
     from eyechart.training.training_loop import Training, new_network, train
 
-    out = settings.out
     check_file_to_write(out)
-    settings.check()
+    if out.suffix not in CHECKPOINT_SUFFIXES:
+        raise UsageError(f"A checkpoint's name must end in .pt, got '{out.name}'.")
+    if corruptions and not suites:
+        raise UsageError("--corruption needs --suite: give the suite that contains it.")
+    if not suites and (severity or delta_v):
+        raise UsageError("--severity and --delta-v need --suite: give the suite to train on.")
     recipe.check()
-    entries = entries_of(settings.suites, settings.corruptions) if settings.suites else ()
-    mixture = Mixture(entries, settings.severity, settings.delta_v)
+    entries = entries_of(suites, corruptions) if suites else ()
+    mixture = Mixture(entries, severity, delta_v)
     mixture.check()
-    where = own_device(find_device(settings.device))
+    where = own_device(find_device(device))
     with for_first(lock_file(out)), ProgressBars() as bars:
         progress = bars if is_first_process() else NoProgress()
         with on_interrupt(
             f"Stopped: the training state is next to {out}; run the same command again to resume."
         ):
-            train_set, test_set = _load_images(settings, progress)
+            train_set, test_set = _load_images(train_images, images, stimulus, every, progress)
             data = training_data(train_set)
             # numbered by the classes of the training set, some of which the test set may lack
             test = (
@@ -68,7 +120,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
                 else training_data(test_set, data.class_names, min_per_class=1)
             )
             steps = Preprocessing(None, *mean_and_deviation(data))
-            start = new_network(settings.arch, data, recipe.seed, steps)
+            start = new_network(arch, data, recipe.seed, steps)
             train(Training(start, data, recipe, mixture), where, out, progress)
     if not is_first_process():
         return
@@ -82,14 +134,13 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
 
 
 def _load_images(
-    settings: NetworkSettings, progress: "Progress"
+    train_images: Path, images: Path | None, stimulus: str, every: int, progress: "Progress"
 ) -> "tuple[ImageSet, ImageSet | None]":
     from eyechart.training.data import TrainingSources, load_labeled
 
-    where, stimulus, every = settings.train_images, settings.stimulus, settings.every
-    if settings.images is None:
-        return load_labeled(where, "training images", every, stimulus, progress), None
-    return TrainingSources(settings.images, where, stimulus, every).load(progress)
+    if images is None:
+        return load_labeled(train_images, "training images", every, stimulus, progress), None
+    return TrainingSources(images, train_images, stimulus, every).load(progress)
 
 
 @examples(
@@ -98,7 +149,30 @@ def _load_images(
 )
 @derived_options
 def style_transfer(
-    settings: StyleTransferSettings,
+    train_images: Annotated[
+        Path,
+        images_option("Content images to repaint; labels are ignored."),
+    ],
+    styles: Annotated[
+        Path,
+        images_option("Style images, such as paintings, textures or icons."),
+    ],
+    stimulus: Stimulus = "256",
+    model: Annotated[
+        str,
+        Option(
+            help="Model whose features define content and style, named as for evaluate.",
+            group="Models",
+        ),
+    ] = "efficientnet_lite0",
+    device: Device = "cpu",
+    out: Annotated[
+        Path,
+        Option(
+            help="Network file to write.", group="Output", metavar="FILE", path="folder or file"
+        ),
+    ] = Path("style-transfer.pt"),
+    *,
     recipe: Annotated[
         StyleRecipe, Only("steps", "batch_size", "lr", "side", "style_weight", "seed")
     ],
@@ -115,37 +189,35 @@ def style_transfer(
     from eyechart.models.find import load_model
     from eyechart.training.style_transfer import train_style_transfer
 
-    out = settings.out
     check_file_to_write(out)
-    settings.check()
+    if out.suffix not in CHECKPOINT_SUFFIXES:
+        raise UsageError(f"The name of a style transfer file must end in .pt, got '{out.name}'.")
     recipe.check()
-    where = find_device(settings.device)
+    where = find_device(device)
     with lock_file(out), ProgressBars() as bars:
         # under the lock, because another process may have finished it meanwhile
         if out.exists():
             raise UsageError(f"{out} already exists: choose another --out, or delete it.")
         # in full precision, because the loss is computed from its features
-        judge = load_model(
-            settings.model, where, half=False, trust=loading.trust, download=loading.download
-        )
+        judge = load_model(model, where, half=False, trust=loading.trust, download=loading.download)
         listed = [
             (find_images(path), path, title)
-            for path, title in ((settings.train_images, "images"), (settings.styles, "styles"))
+            for path, title in ((train_images, "images"), (styles, "styles"))
         ]
         contents, looks = (
-            load_listed(images, str(path), settings.stimulus, bars.begin(title, len(images)))
+            load_listed(images, str(path), stimulus, bars.begin(title, len(images)))
             for images, path, title in listed
         )
         with on_interrupt(
             f"Stopped: the training state is next to {out}; run the same command again to resume."
         ):
-            styles = train_style_transfer(
+            trained = train_style_transfer(
                 judge, contents, looks, recipe, device=where, path=out, progress=bars
             )
-        write_styles(styles, out)
+        write_styles(trained, out)
         # only once the result is written, so that an interrupt in between loses nothing
         out.with_suffix(".state").unlink(missing_ok=True)
-    print(f"Written: {out}, with {len(styles):,} styles.")
+    print(f"Written: {out}, with {len(trained):,} styles.")
     print(f"To use it: export {VARIABLE}={resolved_path(out)}")
 
 

@@ -18,7 +18,6 @@ from eyechart.corruptions.suites.strength import (
     draw_strengths,
 )
 from eyechart.corruptions.suites.suite import STRONGEST, Entry
-from eyechart.training.training_settings import Range
 from eyechart.visual_change.measure import measure_change
 
 LOOKED_AT = 48
@@ -41,8 +40,8 @@ class Mixture:
     """
 
     entries: tuple[Entry, ...] = ()
-    severity: Range | None = None
-    delta_v: Range | None = None
+    severity: tuple[float, float] | None = None
+    delta_v: tuple[float, float] | None = None
     tables: tuple[tuple[float, ...], ...] = ()
 
     def check(self) -> None:
@@ -133,7 +132,9 @@ class Mixture:
         return draw_strengths(self.entries[number], random)
 
 
-def _changes(entry: Entry, images: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
+def _changes(
+    entry: Entry, images: Tensor, keys: Tensor, wanted: tuple[float, float]
+) -> tuple[float, ...]:
     """Return the mean visual change at severities 0 … 5, made monotone."""
     means: list[float] = []
     # The same random numbers at all severities, so that only the strength changes.

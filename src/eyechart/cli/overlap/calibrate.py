@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from eyechart.cli.overlap.run import CANDIDATES
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.printing import print_written, wide_console
@@ -12,7 +13,7 @@ from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
-from eyechart.overlap.overlap_settings import CANDIDATES, CalibrationSettings
+from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.pipeline.settings import LoadingSettings
 
 if TYPE_CHECKING:

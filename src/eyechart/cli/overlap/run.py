@@ -1,7 +1,8 @@
 """`eyechart overlap run`: train on each corruption, test on all, compute overlaps."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.overlap.matrices import show_study
@@ -10,16 +11,128 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.printing import note_left_out
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable, shard_done
-from eyechart.core.errors import UsageError
-from eyechart.corruptions.suites.published import STUDIES, preset_line, values_of
-from eyechart.overlap.overlap_settings import (
-    IMAGENET_CLASSES,
-    OverlapSettings,
+from eyechart.cli.shared.training_options import (
+    ChosenCorruptions,
+    Every,
+    OutFolder,
+    Stimulus,
+    check_seeds,
+    images_option,
 )
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Option, ShardOption
+from eyechart.corruptions.suites.published import STUDIES, preset_line, preset_option, values_of
+from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from eyechart.corruptions.suites.suite import Entry
+
+
+CANDIDATES = "noc-candidates"
+"""Default suite of a study."""
+
+NETWORK = "resnet18"
+"""Default architecture, trained from scratch."""
+
+IMAGENET_CLASSES = 1000
+"""Number of ImageNet classes, of which ImageNet-100 is every tenth by WordNet id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlapSettings:
+    """Options for an overlap study's images, corruptions and networks, but not for training."""
+
+    images: Annotated[
+        Path,
+        images_option(
+            "Images to test on: class folders, or a CSV or Parquet file; without --train-images,"
+            " a fifth of every class is used for testing."
+        ),
+    ]
+    train_images: Annotated[Path | None, images_option("Separate images to train on.")] = None
+    preset: Annotated[str | None, preset_option(STUDIES, "Training")] = None
+    stimulus: Stimulus = "224"
+    every: Every = 1
+    suites: Annotated[
+        tuple[str, ...],
+        Option(
+            help="A suite's name or YAML file; repeatable.",
+            group="Corruptions",
+            flags=("--suite",),
+        ),
+    ] = (CANDIDATES,)
+    corruptions: ChosenCorruptions = ()
+    together: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Also train one network on all corruptions of this suite, for eyechart overlap"
+            " coverage; repeatable.",
+            group="Corruptions",
+            is_advanced=True,
+            metavar="SUITE",
+        ),
+    ] = ()
+    arch: Annotated[
+        str | None,
+        Option(help=f"{ARCH_HELP}; {NETWORK} by default, unless --start is set.", group="Models"),
+    ] = None
+    start: Annotated[
+        str | None,
+        Option(
+            help="Tune this model instead of training from scratch: timm:NAME, hf:REPO,"
+            " module:attribute, a checkpoint or a card, as for evaluate; must be a torch module.",
+            group="Models",
+            is_advanced=True,
+            metavar="MODEL",
+        ),
+    ] = None
+    download: Annotated[
+        bool,
+        Option(
+            help="Download weights of --start that are missing.",
+            group="Models",
+            is_advanced=True,
+        ),
+    ] = False
+    trust: Annotated[
+        bool,
+        Option(
+            help="Allow --start to run custom code.",
+            group="Models",
+            is_advanced=True,
+        ),
+    ] = False
+    seeds: Annotated[int, Option(help="Number of repetitions.", group="Training")] = 1
+    seed: Annotated[int, Option(help="Seed of the first repetition.", group="Compute")] = 0
+    device: Annotated[
+        str,
+        Option(help="cpu, cuda, auto, or several devices such as cuda:0,cuda:1.", group="Compute"),
+    ] = "cpu"
+    shard: ShardOption = None
+    out: OutFolder = Path("eyechart-overlap")
+
+    def check(self) -> None:
+        """Raise a UsageError if the settings are inconsistent."""
+        # A model has an architecture already.
+        if self.arch is not None and self.start is not None:
+            raise UsageError("Pass --arch to train from scratch or --start to tune, not both.")
+        check_seeds(self.seeds)
+
+    @property
+    def network(self) -> str:
+        """Architecture to train from scratch; "" if a model is tuned."""
+        return "" if self.start is not None else self.arch or NETWORK
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """Seeds of the repetitions."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+    @property
+    def devices(self) -> list[str]:
+        """Devices that share the work."""
+        return [name.strip() for name in self.device.split(",")]
 
 
 @examples(
