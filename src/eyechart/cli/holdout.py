@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.printing import share_text, wide_console
+from eyechart.cli.shared.printing import wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable, shard_done
 from eyechart.cli.shared.training_options import (
@@ -17,7 +17,7 @@ from eyechart.cli.shared.training_options import (
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
-from eyechart.core.phrases import count_of, first_names, plural, verb
+from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.registry import unknown_name
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.structure.structure_settings import (
@@ -26,7 +26,6 @@ from eyechart.structure.structure_settings import (
     HOLDOUT_RECIPE,
     PROTOCOLS,
     PUBLISHED,
-    describe_protocol,
 )
 from eyechart.training.recipe import GROUP, Recipe
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from eyechart.structure.folds import Fold
     from eyechart.structure.holdout_images import HoldoutImages, Trait
     from eyechart.structure.holdout_study import HoldoutStudy
-    from eyechart.structure.study_results import HoldoutResults
 
 
 HOLDOUT_NETWORK, CIFAR100_NETWORK = "wrn_16_4", "wrn_40_2"
@@ -417,6 +415,12 @@ def _run(
 ) -> None:
     """Load images, run the planned study, and print its results."""
     from eyechart.core.devices import find_device
+    from eyechart.reports.terminal.study_tables import (
+        counted_sentence,
+        holdout_sentences,
+        holdout_table,
+        planned_sentence,
+    )
     from eyechart.structure.holdout_scores import score_study
     from eyechart.structure.holdout_study import open_study, run_study
 
@@ -426,87 +430,19 @@ def _run(
         study = plan(kinds)
         # Nothing is planned unless the study can run in this folder.
         open_study(study, kinds, out)
-        print(_planned(study))
+        print(planned_sentence(study))
         is_done = run_study(study, kinds, device, out, bars, settings.shard)
     if not is_done:
         print(shard_done(settings.shard, out))
         return
     results = score_study(study, kinds, out)
-    show_results(results)
-    print(_counted(kinds, study.kind))
+    wide_console().print(holdout_table(results))
+    for sentence in holdout_sentences(results):
+        print(sentence)
+    print(counted_sentence(kinds, study.kind))
     damaged = kinds.data.images.damaged
     if damaged:
         images = f"{count_of(len(damaged), 'image')} {verb(len(damaged), 'was')}"
         names = first_names([image.name for image in damaged])
         print(f"Note: {images} skipped: {names}; the first: {damaged[0].why}")
     print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
-
-
-def _planned(study: "HoldoutStudy") -> str:
-    """Return what the study trains on: its protocol and the number of images."""
-    has_familiar = all(len(fold.familiar) for fold in study.folds)
-    counts = [len(fold.train) for fold in study.folds]
-    low, high = f"{min(counts):,}", f"{max(counts):,}"
-    images = low if low == high else f"{low} to {high}"
-    return f"{describe_protocol(study.protocol, has_familiar)} Training images: {images}."
-
-
-def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
-    """Return a sentence with the number and size of images, and their classes and subclasses."""
-    n_kinds = len(set(kinds.names(kind)))
-    noun = "styles" if kind == "style" else "subclasses"
-    classes = len(kinds.data.class_names)
-    height, width = kinds.data.size
-    return (
-        f"{len(kinds.data):,} images ({width} × {height} px) of {classes:,} classes and"
-        f" {n_kinds:,} {noun}."
-    )
-
-
-def show_results(results: "HoldoutResults") -> None:
-    """Print the accuracies of a study: a line for each fold, and a line for their mean."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    from eyechart.structure.holdout_scores import notes_on
-
-    title = "held-out style" if results.kind == "style" else "held-out subclasses"
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column(title)
-    scores = ("accuracy held out (%)", "accuracy familiar (%)", "gap (points)")
-    for name in (*scores, "images held out", "images familiar", "images trained on"):
-        table.add_column(name, justify="right")
-    for fold in results.folds:
-        name = escape(fold.name)
-        if results.kind != "style":
-            name = f"{name}: {len(fold.held)} held out"
-        shares = (share_text(share) for share in (fold.held_out, fold.familiar, fold.gap))
-        table.add_row(name, *shares, *(f"{count:,}" for count in fold.n_images))
-    if len(results.folds) > 1:
-        table.add_section()
-        shares = (share_text(share) for share in (results.held_out, results.familiar, results.gap))
-        counts = (sum(fold.n_images[part] for fold in results.folds) for part in (0, 1))
-        table.add_row("mean", *shares, *(f"{count:,}" for count in counts), "")
-    wide_console().print(table)
-    for fold in results.folds:
-        if fold.missing:
-            print(
-                f"Note: {fold.name} has no images of {_listed(fold.missing)}, so these are not"
-                " tested."
-            )
-    for note in notes_on(results):
-        print(f"Note: {note}")
-    copies = sum(fold.copies for fold in results.folds)
-    if copies:
-        print(
-            f"Removed from training as duplicates of test images: {copies:,}"
-            f" {plural(copies, 'image')} in {len(results.folds)}"
-            f" {plural(len(results.folds), 'training run')}."
-        )
-
-
-def _listed(names: "tuple[str, ...]") -> str:
-    if len(names) > 5:
-        return f"{', '.join(names[:4])} and {len(names) - 4} other classes"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -9,7 +9,7 @@ import typer
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.printing import note_left_out, share_text, wide_console
+from eyechart.cli.shared.printing import note_left_out, print_notes, print_written, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable
 from eyechart.cli.shared.training_options import (
@@ -29,6 +29,8 @@ from eyechart.humans.human_settings import HumanReferences
 from eyechart.images.labels.spaces import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
+from eyechart.reports.number_text import share_text
+from eyechart.reports.terminal.columns import number_table
 from eyechart.scores.baseline_names import ALEXNET
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 from eyechart.training.recipe import RETRAINING, Recipe
@@ -212,14 +214,11 @@ def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> 
         "Each score is followed by its 95 % confidence interval (bootstrap over images); p: paired"
         " tests with Holm correction over all lines."
     )
-    for warning in results.warnings:
-        print(f"Note: {warning}")
+    print_notes(results.warnings)
     written = [out / CHECKPOINT, write_changes(results, changes, out / TABLE)]
     written += draw_curves(results, out / EVALUATION)
     written += write_results(results, out / EVALUATION)
-    print("Written:")
-    for path in written:
-        print(f"  {path}")
+    print_written(written)
 
 
 @examples(
@@ -371,18 +370,11 @@ def enhancements(
 
 
 def _show_enhancements(compared: "EnhancementResults", arch: str, epochs: int) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("enhancement")
-    for name in ("clean error (%)", "mCE (%)", "relative mCE (%)"):
-        table.add_column(name, justify="right")
+    table = number_table("enhancement", "clean error (%)", "mCE (%)", "relative mCE (%)")
     for row in compared.rows:
         title = {"standard": f"none ({arch})", "trained on": f"{epochs} more epochs"}.get(row.title)
         cells = (share_text(share) for share in (row.clean_error, row.mce, row.relative_mce))
         table.add_row(title or row.title, *cells)
     wide_console().print(table)
     print(f"mCE and relative mCE use the errors of {compared.baseline} as the baseline.")
-    for note in compared.notes:
-        print(f"Note: {note}")
+    print_notes(compared.notes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.printing import share_text, wide_console
+from eyechart.cli.shared.printing import print_notes, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable, shard_done
 from eyechart.cli.shared.training_options import (
@@ -246,51 +246,16 @@ def _run(
     return score_superclasses(settings.models, data, recipe, accuracies, settings.out)
 
 
-MOST_SHOWN = 4
-"""Maximum number of models for which results by superclass fit on the screen."""
-
-
 def _show_superclasses(results: "SuperclassResults") -> None:
-    """Print a line for each model and, if there are few models, a line for each superclass."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    from eyechart.reports.titles import short_names
+    from eyechart.reports.terminal.study_tables import superclass_tables
 
     console = wide_console()
-    names = [escape(name) for name in short_names([model.name for model in results.models])]
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("model")
-    for name in ("ImageNet-1K (%)", "seen (%)", "unseen (%)", "gap (points)",
-                 "gap, mean over superclasses"):  # fmt: skip
-        table.add_column(name, justify="right")
-    for name, model in zip(names, results.models, strict=True):
-        known = model.imagenet_accuracy
-        table.add_row(
-            name,
-            "–" if known is None else f"{100 * known:.1f}",
-            *(share_text(share) for share in (model.seen, model.unseen, model.gap, model.mean_gap)),
-        )
-    console.print(table)
-    if len(results.models) <= MOST_SHOWN:
-        by = Table(box=box.SIMPLE_HEAD)
-        by.add_column("superclass")
-        for name in ("seen synsets", "unseen synsets"):
-            by.add_column(name, justify="right")
-        for name in names:
-            by.add_column(f"{name}: seen (%)", justify="right")
-            by.add_column("unseen (%)", justify="right")
-        for number, first in enumerate(results.models[0].superclasses):
-            scores = [model.superclasses[number] for model in results.models]
-            cells = [share_text(share) for score in scores for share in (score.seen, score.unseen)]
-            by.add_row(first.name, *(f"{count:,}" for count in first.synsets), *cells)
-        console.print(by)
+    for table in superclass_tables(results):
+        console.print(table)
     trained, seen, unseen = results.n_images
     print(
         f"Trained with {trained:,} images; tested with {seen:,} images of {results.synsets[0]:,}"
         f" seen synsets and {unseen:,} images of {results.synsets[1]:,} unseen synsets. In"
         " parentheses: 95 % confidence intervals (bootstrap over synsets)."
     )
-    for note in results.notes:
-        print(f"Note: {note}")
+    print_notes(results.notes)

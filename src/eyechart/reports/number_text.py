@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     # These import torch, which tables of overlaps do not need.
     from eyechart.scores.registry import Score
     from eyechart.stats.estimate import Estimate
+    from eyechart.structure.study_results import AccuracyEstimate
 
 UNDETERMINED = "undetermined"
 MISSING = "–"
@@ -86,3 +87,11 @@ def rank_text(ends: tuple[float, float]) -> str:
 def p_value_text(p_value: float) -> str:
     """Return a p-value with three decimals."""
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
+    """Return a fraction with its interval in percent: "61.5 (50.3–71.6)"; "–" for None."""
+    if share is None:
+        return "–"
+    low, high = share.interval if isinstance(share.interval, tuple) else share.interval()
+    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})".replace("-", "−")

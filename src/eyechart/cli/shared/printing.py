@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eyechart.results.schema import Results
-    from eyechart.stats.estimate import Estimate
-    from eyechart.structure.study_results import AccuracyEstimate
 
 
 WIDE, ENDLESS = 160, 2000
@@ -30,14 +28,6 @@ def wide_console(markdown: bool = False) -> "Console":
     console = Console()
     # rich assumes 80 columns where there is no terminal
     return console if console.is_terminal else Console(width=WIDE)
-
-
-def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
-    """Return a fraction with its interval in percent: "61.5 (50.3–71.6)"; "–" for None."""
-    if share is None:
-        return "–"
-    low, high = share.interval if isinstance(share.interval, tuple) else share.interval()
-    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})".replace("-", "−")
 
 
 def note_left_out(names: Iterable[str]) -> None:

@@ -65,3 +65,15 @@ def _groups(head: Sequence[str], rows: Rows, kept: int, width: int) -> list[list
             groups.append([])
         groups[-1].append(index)
     return groups
+
+
+def number_table(title: str, *numbers: str) -> "Table":
+    """Return a table without rows, with a column of names and columns of numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column(title)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table

@@ -1,24 +1,38 @@
-"""Studies of overlap and of rulers as tables and sentences for the terminal, and as CSV files."""
+"""Studies of overlap, rulers and structure as tables for the terminal, and as CSV files."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.markup import escape
 
 from eyechart.core.arrays import FloatArray
+from eyechart.core.phrases import plural
 from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_intervals import OverlapIntervals
 from eyechart.overlap.selection import ThresholdRange
-from eyechart.reports.number_text import MISSING, interval_text
+from eyechart.reports.number_text import MISSING, interval_text, share_text
+from eyechart.reports.terminal.columns import number_table
+from eyechart.reports.titles import short_names
 from eyechart.rulers.study_record import FitRecord, StatisticRecord, StudyRecord
 from eyechart.stats.p_values import SIGNIFICANT
+from eyechart.structure.holdout_scores import notes_on
+from eyechart.structure.structure_settings import describe_protocol
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
     from eyechart.overlap.benchmarks import Balance, BenchmarkCoverage, DirectTest
     from eyechart.scores.registry import Score
+    from eyechart.structure.holdout_images import HoldoutImages, Trait
+    from eyechart.structure.holdout_study import HoldoutStudy
+    from eyechart.structure.study_results import HoldoutResults, SuperclassResults
+
+MOST_SHOWN = 4
+"""Maximum number of models for which results by superclass fit on the screen."""
 
 Rows = list[tuple[str, ...]]
 Table = tuple[tuple[str, ...], Rows]
@@ -290,3 +304,94 @@ def study_sentences(record: StudyRecord) -> list[str]:
 def _largest(errors: dict[str, float], count: int = 2) -> str:
     worst = sorted(errors.items(), key=lambda item: -item[1])[:count]
     return ", ".join(f"{name} {error:.2f}" for name, error in worst)
+
+
+def holdout_table(results: "HoldoutResults") -> "RichTable":
+    """Return the accuracies of a hold-out study: a line for each fold, and one for their mean."""
+    table = number_table(
+        "held-out style" if results.kind == "style" else "held-out subclasses",
+        *("accuracy held out (%)", "accuracy familiar (%)", "gap (points)"),
+        *("images held out", "images familiar", "images trained on"),
+    )
+    for fold in results.folds:
+        name = escape(fold.name)
+        if results.kind != "style":
+            name = f"{name}: {len(fold.held)} held out"
+        shares = (share_text(share) for share in (fold.held_out, fold.familiar, fold.gap))
+        table.add_row(name, *shares, *(f"{count:,}" for count in fold.n_images))
+    if len(results.folds) > 1:
+        table.add_section()
+        shares = (share_text(share) for share in (results.held_out, results.familiar, results.gap))
+        counts = (sum(fold.n_images[part] for fold in results.folds) for part in (0, 1))
+        table.add_row("mean", *shares, *(f"{count:,}" for count in counts), "")
+    return table
+
+
+def superclass_tables(results: "SuperclassResults") -> "list[RichTable]":
+    """Return a line for each model and, if there are few models, a line for each superclass."""
+    names = [escape(name) for name in short_names([model.name for model in results.models])]
+    by_model = number_table(
+        "model",
+        *("ImageNet-1K (%)", "seen (%)", "unseen (%)", "gap (points)"),
+        "gap, mean over superclasses",
+    )
+    for name, model in zip(names, results.models, strict=True):
+        known = model.imagenet_accuracy
+        by_model.add_row(
+            name,
+            MISSING if known is None else f"{100 * known:.1f}",
+            *(share_text(share) for share in (model.seen, model.unseen, model.gap, model.mean_gap)),
+        )
+    if len(results.models) > MOST_SHOWN:
+        return [by_model]
+    titles = (title for name in names for title in (f"{name}: seen (%)", "unseen (%)"))
+    by_superclass = number_table("superclass", "seen synsets", "unseen synsets", *titles)
+    for number, first in enumerate(results.models[0].superclasses):
+        scores = [model.superclasses[number] for model in results.models]
+        cells = [share_text(share) for score in scores for share in (score.seen, score.unseen)]
+        by_superclass.add_row(first.name, *(f"{count:,}" for count in first.synsets), *cells)
+    return [by_model, by_superclass]
+
+
+def planned_sentence(study: "HoldoutStudy") -> str:
+    """Return what a hold-out study trains on: its protocol and the number of images."""
+    has_familiar = all(len(fold.familiar) for fold in study.folds)
+    counts = [len(fold.train) for fold in study.folds]
+    low, high = f"{min(counts):,}", f"{max(counts):,}"
+    images = low if low == high else f"{low} to {high}"
+    return f"{describe_protocol(study.protocol, has_familiar)} Training images: {images}."
+
+
+def counted_sentence(kinds: "HoldoutImages", kind: "Trait") -> str:
+    """Return a sentence with the number and size of images, and their classes and subclasses."""
+    n_kinds = len(set(kinds.names(kind)))
+    noun = "styles" if kind == "style" else "subclasses"
+    classes = len(kinds.data.class_names)
+    height, width = kinds.data.size
+    return (
+        f"{len(kinds.data):,} images ({width} × {height} px) of {classes:,} classes and"
+        f" {n_kinds:,} {noun}."
+    )
+
+
+def holdout_sentences(results: "HoldoutResults") -> Iterator[str]:
+    """Yield what limits the accuracies, and how many images were removed from training."""
+    for fold in results.folds:
+        if fold.missing:
+            names = _listed(fold.missing)
+            yield f"Note: {fold.name} has no images of {names}, so these are not tested."
+    for note in notes_on(results):
+        yield f"Note: {note}"
+    copies = sum(fold.copies for fold in results.folds)
+    if copies:
+        yield (
+            f"Removed from training as duplicates of test images: {copies:,}"
+            f" {plural(copies, 'image')} in {len(results.folds)}"
+            f" {plural(len(results.folds), 'training run')}."
+        )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    if len(names) > 5:
+        return f"{', '.join(names[:4])} and {len(names) - 4} other classes"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
