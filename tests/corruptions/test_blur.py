@@ -28,7 +28,7 @@ from eyechart.corruptions.kernels.filters import (
     box_weights,
     gaussian_weights,
     median_by_counting,
-    settle,
+    resolve_rounding,
 )
 from eyechart.corruptions.kernels.interpolation import enlarge, fine_levels
 from eyechart.corruptions.kernels.shuffle import (
@@ -115,11 +115,13 @@ def test_rounding_after_float32_gives_the_pixels_of_float64(blur, parameters, se
     levels = hard_to_round()
     drawn = np.random.default_rng(seed)
     values = parameters(drawn.uniform(0, 9, 5), drawn.uniform(0, 1, 5))
-    finish = partial(_eight_bit, mode=mode)
+    rounding = partial(_eight_bit, mode=mode)
     is_given_levels = blur is defocus_blur
-    rounded = blur(levels if is_given_levels else to_unit(levels), None, **values, finish=finish)
+    rounded = blur(
+        levels if is_given_levels else to_unit(levels), None, **values, rounding=rounding
+    )
     assert rounded.dtype == torch.uint8
-    assert torch.equal(rounded, finish(blur(to_unit(levels), None, **values)))
+    assert torch.equal(rounded, rounding(blur(to_unit(levels), None, **values)))
 
 
 def test_doubtful_values_are_settled_one_by_one_or_all_at_once():
@@ -131,10 +133,10 @@ def test_doubtful_values_are_settled_one_by_one_or_all_at_once():
         asked.append(len(places))
         return exact.flatten()[torch.from_numpy(places)]
 
-    finish = partial(_eight_bit, mode="truncate")
+    rounding = partial(_eight_bit, mode="truncate")
     for cost in (1, 10**6):
-        settled = settle(rough, 1000, finish, exact_at, lambda: exact, cost)
-        assert torch.equal(settled, finish(exact))
+        settled = resolve_rounding(rough, 1000, rounding, exact_at, lambda: exact, cost)
+        assert torch.equal(settled, rounding(exact))
     assert len(asked) == 1
     assert 0 < asked[0] < 100
 
@@ -155,7 +157,7 @@ def test_the_matrix_and_the_opencv_path_of_a_separable_filter_agree(border, shap
     images = photo(*shape, batch=3)
     # radii beyond the size of the picture would fold twice
     weights = gaussian_weights(numbers(0.6, 1.5, 0), truncate=4.0)
-    by_opencv = _separable_cv2(cv2, images, weights, border).to(torch.float32)
+    by_opencv = _separable_cv2(images, weights, border).to(torch.float32)
     by_matrix = _separable_matrix(images, weights, border).to(torch.float32)
     assert torch.equal(by_opencv, by_matrix)
     for place, sigma in ((0, 0.6), (1, 1.5)):
@@ -387,10 +389,10 @@ def test_an_enlarged_image_is_scipys_within_a_fraction_of_a_gray_level(factor):
 
 @pytest.mark.parametrize("factor", [1.02, 1.31, 3.0])
 @pytest.mark.parametrize("size", [(224, 224), (61, 40), (8, 8)])
-def test_enlarging_without_opencv_gives_the_same_bits(monkeypatch, factor, size):
+def test_enlarging_in_torch_gives_the_bits_of_opencv(monkeypatch, factor, size):
     levels = fine_levels(photo(*size))
     by_opencv = enlarge(levels, factor)
-    monkeypatch.setattr(interpolation, "opencv", lambda: None)
+    monkeypatch.setattr(interpolation, "uses_opencv", lambda images: False)
     assert torch.equal(enlarge(levels, factor), by_opencv)
 
 

@@ -440,18 +440,18 @@ def test_the_bands_are_those_of_pyrtools(size):
 
 
 @pytest.mark.parametrize(("size", "scales"), [((224, 224), 4), ((151, 200), 4), ((18, 35), 2)])
-def test_the_bands_without_opencv_are_the_same(monkeypatch, size, scales):
+def test_torch_gives_the_bands_of_opencv(monkeypatch, size, scales):
     gray = photo_levels(*size, channels=1)[:, 0]
     by_opencv = pyramid.subbands(gray, scales, torch.float64)
-    monkeypatch.setattr(pyramid, "opencv", lambda: None)
+    monkeypatch.setattr(pyramid, "uses_opencv", lambda images: False)
     by_torch = pyramid.subbands(gray, scales, torch.float64)
     for one, two in zip(by_opencv, by_torch, strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("ruler", PYRAMID_DEFINITIONS)
-def test_vif_without_opencv_is_the_same(monkeypatch, ruler):
+def test_torch_gives_the_vif_of_opencv(monkeypatch, ruler):
     by_opencv = ec.vif(CLEAN, CORRUPTED, ruler=ruler)
-    monkeypatch.setattr(pyramid, "opencv", lambda: None)
+    monkeypatch.setattr(pyramid, "uses_opencv", lambda images: False)
     by_torch = ec.vif(CLEAN, CORRUPTED, ruler=ruler)
     np.testing.assert_allclose(by_torch, by_opencv, rtol=0, atol=1e-10)

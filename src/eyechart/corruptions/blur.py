@@ -10,13 +10,19 @@ from torch import Tensor
 from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, opencv, to_unit, truncate_levels
+from eyechart.corruptions.kernels.arithmetic import (
+    UNIT,
+    Rounding,
+    to_unit,
+    truncate_levels,
+    uses_opencv,
+)
 from eyechart.corruptions.kernels.correlation import (
     LARGEST_RADIUS,
     STEPS,
     correlate,
     disk_means,
-    settle_correlation,
+    resolve_correlation,
 )
 from eyechart.corruptions.kernels.filters import (
     box_weights,
@@ -34,10 +40,10 @@ SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", c
 
 @corruption("gaussian_blur", "blur", SIGMA, rounds=True)
 def gaussian_blur(
-    images: Tensor, random: ImageRandom, *, sigma: Values, finish: Rounding | None = None
+    images: Tensor, random: ImageRandom, *, sigma: Values, rounding: Rounding | None = None
 ) -> Tensor:
     """Blur with a Gaussian, cut off at four standard deviations."""
-    return smooth(images, sigma, finish=finish)
+    return smooth(images, sigma, rounding=rounding)
 
 
 @corruption(
@@ -58,7 +64,7 @@ def glass_blur(
     sigma: Values,
     reach: Values,
     passes: Values,
-    finish: Rounding | None = None,
+    rounding: Rounding | None = None,
 ) -> Tensor:
     """Blur, copy each pixel from a random neighbor, and blur again, as if seen through glass.
 
@@ -66,8 +72,8 @@ def glass_blur(
     one after the other rather than swapped.
     """
     # the published code works on uint8 between the two blurs
-    blurred = to_unit(smooth(images, sigma, finish=truncate_levels))
-    return smooth(copy_from_neighbors(blurred, random, reach, passes), sigma, finish=finish)
+    blurred = to_unit(smooth(images, sigma, rounding=truncate_levels))
+    return smooth(copy_from_neighbors(blurred, random, reach, passes), sigma, rounding=rounding)
 
 
 @corruption(
@@ -96,7 +102,7 @@ def defocus_blur(
     *,
     radius: Values,
     softness: Values,
-    finish: Rounding | None = None,
+    rounding: Rounding | None = None,
 ) -> Tensor:
     """Blur with a disk, like a lens that is out of focus.
 
@@ -111,16 +117,15 @@ def defocus_blur(
         target[edge : widest - edge, edge : widest - edge] = kernel
     filters = to_device(torch.from_numpy(stack), images.device)
     if images.dtype != torch.uint8:
-        return correlate(images, filters, finish=finish)
-    is_fast = images.device.type == "cpu" and opencv() is not None
-    if finish is None or not is_fast or radius.max() >= LARGEST_RADIUS:
-        return correlate(to_unit(images), filters, finish=finish)
+        return correlate(images, filters, rounding=rounding)
+    if rounding is None or not uses_opencv(images) or radius.max() >= LARGEST_RADIUS:
+        return correlate(to_unit(images), filters, rounding=rounding)
     results = []
     for index, levels in enumerate(images):
         rim = _rim(radius[index], softness[index])
         rough = disk_means(levels.numpy(), float(radius[index]), rim)
         image, taps = to_unit(levels).numpy(), filters[index].to(torch.float32).numpy()
-        results.append(settle_correlation(image, taps, "mirror", finish, rough, STEPS))
+        results.append(resolve_correlation(image, taps, "mirror", rounding, rough, STEPS))
     return torch.stack(results)
 
 
@@ -217,18 +222,18 @@ def motion_blur(
     radius: Values,
     sigma: Values,
     angle: Values,
-    finish: Rounding | None = None,
+    rounding: Rounding | None = None,
 ) -> Tensor:
     """Smear each pixel along a fading one-sided trail, like a moving camera."""
-    return trail(images, radius, sigma, angle, finish)
+    return trail(images, radius, sigma, angle, rounding)
 
 
 def trail(
-    images: Tensor, radius: Values, sigma: Values, angle: Values, finish: Rounding | None = None
+    images: Tensor, radius: Values, sigma: Values, angle: Values, rounding: Rounding | None = None
 ) -> Tensor:
     """Return the images filtered with ImageMagick's one-sided motion kernel, replicating edges.
 
-    `finish`: a rounding that is applied to the result.
+    `rounding`: a rounding that is applied to the result.
     """
     step = np.arange(int(2 * radius.max() + 1))
     # σ = 0 puts all weight on the first step, without a division by zero
@@ -245,7 +250,7 @@ def trail(
         to_device(torch.from_numpy(array), images.device) for array in (down, across, weights)
     )
     kernels = _drawn(place_down, place_across, point_weights, reach)
-    return correlate(images, kernels, border="replicate", finish=finish, most_taps=len(step))
+    return correlate(images, kernels, border="replicate", rounding=rounding, most_taps=len(step))
 
 
 def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]) -> Tensor:

@@ -77,7 +77,7 @@ def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor
     rounds=True,
 )
 def contrast(
-    images: Tensor, random: ImageRandom, *, factor: Values, finish: Rounding | None = None
+    images: Tensor, random: ImageRandom, *, factor: Values, rounding: Rounding | None = None
 ) -> Tensor:
     """Move every channel towards its mean over the image."""
     mean = exact_mean(images, (2, 3))
@@ -86,7 +86,7 @@ def contrast(
         return (images - mean).mul_(strength).add_(mean)
     # the output depends only on the level: compute 256 values per channel and look them up
     table = (to_unit(torch.arange(256, device=images.device)) - mean).mul_(strength).add_(mean)
-    return look_up(images, table[:, :, 0] if finish is None else finish(table[:, :, 0]))
+    return look_up(images, table[:, :, 0] if rounding is None else rounding(table[:, :, 0]))
 
 
 @corruption(

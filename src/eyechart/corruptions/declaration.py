@@ -188,15 +188,15 @@ class Corruption:
         random: ImageRandom,
         values: Mapping[str, Values],
         assets: Assets,
-        finish: Callable[[Tensor], Tensor] | None = None,
+        rounding: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """Return the corrupted images: float32, not yet clipped, or uint8.
 
-        `finish`: how the caller rounds to uint8, if it does; the function may do that itself.
+        `rounding`: how the caller rounds to uint8, if it does; the function may do that itself.
         """
         needed = {self.needs: getattr(assets, self.needs)} if self.needs else {}
         if self.rounds:
-            needed["finish"] = finish
+            needed["rounding"] = rounding
         return self.apply(images, random, **needed, **values)
 
 
@@ -222,7 +222,7 @@ def corruption(
         random: whether the function uses random numbers; implied by drawn parameters.
         needs: the attribute of `Assets` that the function takes as a keyword.
         takes: the image format: "unit" (float32), "levels" (uint8) or "either".
-        rounds: whether the function takes the keyword `finish`, a rounding of its result or None.
+        rounds: whether the function takes the keyword `rounding`, a rounding of its result or None.
         source_map: the closed form of the map by which the function moves pixels.
     """
     if family not in FAMILIES:

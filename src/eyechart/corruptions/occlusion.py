@@ -83,7 +83,7 @@ def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
     )
 
 
-def put_down(
+def stamp_indices(
     stamps: Sequence[Offsets], rows: Tensor, columns: Tensor, size: tuple[int, int]
 ) -> Tensor:
     """Return (B, N, P) flat pixel indices of each image's stamp, placed at its (B, N) centers.
@@ -151,7 +151,7 @@ def _round_objects(
     is_present = present(count, images.device)
     drawn = draw_objects(random, (margin,) * 2, (margin - 1,) * 2, (height, width), GRAYS)
     rows, columns, gray = (values[:, : is_present.shape[1]] for values in drawn)
-    pixels = put_down([shape(float(one)) for one in radius], rows, columns, (height, width))
+    pixels = stamp_indices([shape(float(one)) for one in radius], rows, columns, (height, width))
     return pixels, is_present, gray.to(torch.float32) / GRAYS
 
 
@@ -251,7 +251,7 @@ def _dotted_lines(
         (rights, dotted & (column + room_right < length)),
         (lefts, dotted & (column >= room_left)),
     ):
-        pixels = put_down(parts, row, column, (lines, length))
+        pixels = stamp_indices(parts, row, column, (lines, length))
         canvas.scatter_add_(
             1, pixels.flatten(1), is_drawn[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
         )

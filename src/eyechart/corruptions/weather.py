@@ -64,7 +64,7 @@ def snow(
     flakes = flakes * (flakes >= per_image(threshold, images))
     # the published code passes the flakes through 8-bit images
     flakes = to_unit(truncate_levels(flakes.clamp_(0, 1)))
-    flakes = to_unit(trail(flakes, radius, sigma, angle, finish=to_levels))
+    flakes = to_unit(trail(flakes, radius, sigma, angle, rounding=to_levels))
     share = per_image(mix, images)
     white = torch.maximum(images, (luma(images) * 1.5).add_(0.5)).mul_(1 - share)
     # the flakes are used a second time, rotated by 180°, as published

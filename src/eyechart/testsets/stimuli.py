@@ -16,7 +16,7 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.devices import in_stream, to_device
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
-from eyechart.corruptions.kernels.arithmetic import pixels_of, planes_of
+from eyechart.corruptions.kernels.arithmetic import copy_planes, pixels_of
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
 from eyechart.corruptions.suites.apply import corrupt_batch, draw_random
 from eyechart.corruptions.suites.assets import assets_of
@@ -115,7 +115,7 @@ class CleanImages:
 def as_jpeg(images: Tensor, quality: int) -> Tensor:
     """Return uint8 images (B, 3, H, W) after JPEG compression at this quality.
 
-    On a CPU, Pillow compresses the images; on a GPU, torch runs the same steps and gives the same
+    On a CPU, OpenCV compresses the images; on a GPU, torch runs the same steps and gives the same
     pixels.
     """
     if images.device.type != "cpu":
@@ -128,7 +128,7 @@ def as_jpeg(images: Tensor, quality: int) -> Tensor:
     levels, result = images.numpy(), out.numpy()
 
     def work(position: int) -> None:
-        result[position] = planes_of(through_jpeg(pixels_of(levels[position]), quality))
+        copy_planes(through_jpeg(pixels_of(levels[position]), quality), result[position])
 
     on_all_cores(work, range(len(levels)))
     return out

@@ -6,9 +6,9 @@ from integers, and float64 sums are rounded once, to a grid that is far coarser 
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,40 +17,22 @@ from torch import Tensor
 from eyechart.core.devices import has_triton
 
 
-@lru_cache(maxsize=1)
-def opencv() -> Any:
-    """Return the cv2 module, or None if it is not installed."""
-    try:
-        # cached, because Python would search for a missing module again at every call
-        import cv2
-    except ImportError:
-        return None
-    return cv2
+def uses_opencv(images: Tensor) -> bool:
+    """Return whether OpenCV works on these images, as on a CPU; torch and Triton do elsewhere."""
+    return images.device.type == "cpu"
 
 
 def pixels_of(planes: NDArray[Any]) -> NDArray[Any]:
     """Return an image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if gray."""
-    cv2 = opencv()
     if len(planes) == 1:
         return np.asarray(planes[0])
-    if cv2 is None:
-        return np.ascontiguousarray(planes.transpose(1, 2, 0))
     return np.asarray(cv2.merge(list(planes)))
-
-
-def planes_of(pixels: NDArray[Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-    """Return the planes of an image (H, W, 3) or (H, W)."""
-    cv2 = opencv()
-    if pixels.ndim == 2:
-        return pixels[None]
-    return pixels.transpose(2, 0, 1) if cv2 is None else cv2.split(pixels)
 
 
 def copy_planes(pixels: NDArray[Any], target: NDArray[Any]) -> None:
     """Write the planes of an image (H, W, 3) or (H, W) to `target` (C, H, W)."""
-    cv2 = opencv()
-    if cv2 is None or pixels.ndim == 2:
-        target[:] = pixels if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    if pixels.ndim == 2:
+        target[:] = pixels
     else:
         cv2.split(pixels, list(target))
 
@@ -98,8 +80,7 @@ def to_bytes(images: Tensor, amount: float, target: Tensor) -> None:
 
 def look_up(levels: Tensor, table: Tensor) -> Tensor:
     """Return table[b, c, level] for every value of uint8 images; `table` is (B, C, 256)."""
-    cv2 = opencv()
-    if levels.device.type != "cpu" or cv2 is None:
+    if not uses_opencv(levels):
         index = levels.flatten(2).to(torch.int64)
         return table.gather(2, index).reshape(levels.shape)
     out = torch.empty(levels.shape, dtype=table.dtype)
@@ -118,8 +99,7 @@ def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
     if images.dtype != torch.uint8:
         levels, full = (images * GRID).to(torch.int32), GRID
     # an integer sum is exact in any order
-    cv2 = opencv()
-    if levels.dtype == torch.uint8 and levels.device.type == "cpu" and dims == (2, 3) and cv2:
+    if levels.dtype == torch.uint8 and uses_opencv(levels) and dims == (2, 3):
         sums = [[cv2.sumElems(plane)[0] for plane in image] for image in levels.numpy()]
         total = torch.tensor(sums, dtype=torch.float64)[..., None, None]
     else:

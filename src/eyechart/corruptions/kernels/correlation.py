@@ -6,21 +6,21 @@ plus two pixels, so that each length needs only two additions, in exact integers
 """
 
 from functools import lru_cache
-from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.corruptions.kernels.arithmetic import Rounding, opencv
+from eyechart.corruptions.kernels.arithmetic import Rounding, uses_opencv
 from eyechart.corruptions.kernels.filters import (
     CV2_BORDERS,
     Plane,
+    border_index,
     fft_length,
-    fold,
-    settle,
+    resolve_rounding,
     values_at,
 )
 
@@ -46,39 +46,38 @@ def correlate(
     images: Tensor,
     kernels: Tensor,
     border: str = "mirror",
-    finish: Rounding | None = None,
+    rounding: Rounding | None = None,
     most_taps: int | None = None,
 ) -> Tensor:
     """Return the images filtered with (B, kh, kw) kernels of odd size, centered, not flipped.
 
-    Kernels are rounded to float32. `finish`: a rounding that is applied to the result; images and
+    Kernels are rounded to float32. `rounding`: a rounding that is applied to the result; images and
     kernels must not be negative then. `most_taps`: the maximum number of weights of a kernel that
     are not zero, if most are.
     """
     kernels = kernels.to(torch.float32)
-    cv2 = opencv()
     if has_triton(images.device) and (most_taps or kernels[0].numel()) <= MOST_TAPS:
         from eyechart.corruptions.kernels.filters_triton import correlate_in_triton
 
         result = correlate_in_triton(images, kernels, border)
-        return result if finish is None else finish(result)
-    if images.device.type != "cpu" or cv2 is None:
+        return result if rounding is None else rounding(result)
+    if not uses_opencv(images):
         result = correlate_fft(images, kernels, border)
-        return result if finish is None else finish(result)
+        return result if rounding is None else rounding(result)
     results = []
     for image, kernel in zip(images.numpy(), kernels.numpy(), strict=True):
         taps, anchor = _trim(kernel)
-        if finish is not None and np.count_nonzero(taps) <= MOST_ROUGH:
-            rough, steps = _correlate_roughly(cv2, image, taps, anchor, border)
-            results.append(settle_correlation(image, kernel, border, finish, rough, steps))
+        if rounding is not None and np.count_nonzero(taps) <= MOST_ROUGH:
+            rough, steps = _correlate_roughly(image, taps, anchor, border)
+            results.append(resolve_correlation(image, kernel, border, rounding, rough, steps))
         else:
-            result = _correlate_cv2(cv2, image, taps, anchor, border)
-            results.append(result if finish is None else finish(result))
+            result = _correlate_cv2(image, taps, anchor, border)
+            results.append(result if rounding is None else rounding(result))
     return torch.stack(results)
 
 
 def _correlate_cv2(
-    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
+    image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
 ) -> Tensor:
     out = np.empty_like(image)
     source: NDArray[np.floating] = image
@@ -93,7 +92,7 @@ def _correlate_cv2(
 
 
 def _correlate_roughly(
-    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
+    image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
 ) -> tuple[Plane, int]:
     """Return the result of `_correlate_cv2` in float32, and the number of roundings behind it."""
     height, width = image.shape[1:]
@@ -114,22 +113,22 @@ def _correlate_roughly(
     return rough, PIECE + len(pieces) + 4
 
 
-def settle_correlation(
+def resolve_correlation(
     image: Plane,
     kernel: NDArray[np.float32],
     border: str,
-    finish: Rounding,
+    rounding: Rounding,
     rough: Plane,
     steps: int,
 ) -> Tensor:
-    """Return the result of `correlate` for one image on the CPU from rough values; see `settle`."""
+    """Return the result of `correlate` for one image on the CPU, from rough values."""
     taps, anchor = _trim(kernel)
-    return settle(
+    return resolve_rounding(
         torch.from_numpy(rough),
         steps,
-        finish,
+        rounding,
         lambda places: values_at(image, taps, anchor, border, places),
-        lambda: _correlate_cv2(opencv(), image, taps, anchor, border),
+        lambda: _correlate_cv2(image, taps, anchor, border),
         int(np.count_nonzero(taps)),
     )
 
@@ -174,8 +173,8 @@ def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Te
     height, width = images.shape[-2:]
     down, across = kernels.shape[-2] // 2, kernels.shape[-1] // 2
     device = images.device
-    rows = fold(torch.arange(-down, height + down, device=device), height, border)
-    columns = fold(torch.arange(-across, width + across, device=device), width, border)
+    rows = border_index(torch.arange(-down, height + down, device=device), height, border)
+    columns = border_index(torch.arange(-across, width + across, device=device), width, border)
     size = (fft_length(len(rows)), fft_length(len(columns)))
     out = torch.empty_like(images)
     # a few images at a time, because float64 spectra are large
@@ -205,16 +204,16 @@ def disk_means(
 ) -> NDArray[np.float32]:
     """Return the means (C, H, W) in [0, 1] over a disk whose rim is softened by three weights.
 
-    Borders are mirrored about the edge pixels. OpenCV is required.
+    Borders are mirrored about the edge pixels.
     """
-    cv2 = opencv()
     reach = int(radius)
     # the length of a row's run is 2 · half + 1
     halves = [int(np.sqrt(radius**2 - offset**2)) for offset in range(-reach, reach + 1)]
     # one more pixel on each side for the softening
-    sides = [reach + 1] * 4
-    mirror = CV2_BORDERS["mirror"]
-    padded = np.stack([cv2.copyMakeBorder(plane, *sides, mirror) for plane in levels])
+    side, mirror = reach + 1, CV2_BORDERS["mirror"]
+    padded = np.stack(
+        [cv2.copyMakeBorder(plane, side, side, side, side, mirror) for plane in levels]
+    )
     # dividing a kernel of three weights instead of the image saves a pass over all pixels
     across = soft / (255 * sum(2 * half + 1 for half in halves))
     out = np.empty(levels.shape, dtype=np.float32)

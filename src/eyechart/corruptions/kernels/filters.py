@@ -8,13 +8,13 @@ last place, and not at all in 8 bits.
 
 Where the result is rounded to 8 bits anyway, the CPU filters in float32 first, which is several
 times as fast. Only values that are so close to a rounding boundary that the error of float32 might
-matter are computed in float64 (see `settle`).
+matter are computed in float64 (see `resolve_rounding`).
 """
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.corruptions.declaration import Values
-from eyechart.corruptions.kernels.arithmetic import Rounding, opencv
+from eyechart.corruptions.kernels.arithmetic import Rounding, uses_opencv
 
 CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
 """OpenCV's constants for BORDER_REPLICATE, BORDER_REFLECT and BORDER_REFLECT_101."""
@@ -53,7 +53,7 @@ MOST_GATHERED = 4
 by one."""
 
 
-def fold(index: Tensor, size: int, border: str) -> Tensor:
+def border_index(index: Tensor, size: int, border: str) -> Tensor:
     """Return `index` (any integers) mapped into 0 … size − 1 by the border rule.
 
     "replicate" repeats the edge pixel, "mirror" reflects about the center of the edge pixel
@@ -94,34 +94,33 @@ def smooth(
     sigma: Values,
     truncate: float = TRUNCATE,
     border: str = "replicate",
-    finish: Rounding | None = None,
+    rounding: Rounding | None = None,
 ) -> Tensor:
     """Return the images (B, C, H, W) blurred by a Gaussian of `sigma` px, cut off at truncate·σ.
 
-    `finish`: a rounding that is applied to the result; images must not be negative then.
+    `rounding`: a rounding that is applied to the result; images must not be negative then.
     """
-    return filter_separable(images, gaussian_weights(sigma, truncate), border, finish)
+    return filter_separable(images, gaussian_weights(sigma, truncate), border, rounding)
 
 
 def filter_separable(
-    images: Tensor, weights: Weights, border: str, finish: Rounding | None = None
+    images: Tensor, weights: Weights, border: str, rounding: Rounding | None = None
 ) -> Tensor:
     """Return the images filtered along both axes, with one symmetric kernel per image.
 
-    `finish`: a rounding that is applied to the result; images and kernels must not be negative
+    `rounding`: a rounding that is applied to the result; images and kernels must not be negative
     then.
     """
     radius = weights.shape[1] // 2
-    cv2 = opencv()
-    is_direct = images.device.type == "cpu" and radius < LONGEST_DIRECT and cv2 is not None
-    if finish is not None:
+    is_direct = uses_opencv(images) and radius < LONGEST_DIRECT
+    if rounding is not None:
         if is_direct and 0 < radius <= LONGEST_ROUGH // 2:
-            return _separable_rounded(cv2, images, weights, border, finish)
-        return finish(filter_separable(images, weights, border))
+            return _separable_rounded(images, weights, border, rounding)
+        return rounding(filter_separable(images, weights, border))
     if radius == 0:
         return images.clone()
     if is_direct:
-        return _separable_cv2(cv2, images, weights, border)
+        return _separable_cv2(images, weights, border)
     if has_triton(images.device) and radius < min(LONGEST_DIRECT, *images.shape[2:]):
         from eyechart.corruptions.kernels.filters_triton import filter_separable_in_triton
 
@@ -131,7 +130,7 @@ def filter_separable(
     return _separable_matrix(images, weights, border).to(torch.float32)
 
 
-def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> Tensor:
+def _separable_cv2(images: Tensor, weights: Weights, border: str) -> Tensor:
     out = torch.empty_like(images)
     # plane by plane, because a large image in float64 takes much memory
     for source, target, kernel in zip(images.numpy(), out.numpy(), weights, strict=True):
@@ -147,10 +146,8 @@ def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> T
     return out
 
 
-def _separable_rounded(
-    cv2: Any, images: Tensor, weights: Weights, border: str, finish: Rounding
-) -> Tensor:
-    """Return the result of `_separable_cv2`, rounded by `finish`."""
+def _separable_rounded(images: Tensor, weights: Weights, border: str, rounding: Rounding) -> Tensor:
+    """Return the result of `_separable_cv2`, rounded by `rounding`."""
     results = []
     for index, image in enumerate(images.numpy()):
         own = slice(index, index + 1)
@@ -160,12 +157,12 @@ def _separable_rounded(
             cv2.sepFilter2D(plane, -1, taps, taps, dst=result, borderType=CV2_BORDERS[border])
         square, anchor = taps[:, None] * taps, (len(taps) // 2, len(taps) // 2)
         exact_at = partial(values_at, image, square, anchor, border)
-        exact = partial(_separable_cv2, cv2, images[own], weights[own], border)
+        exact = partial(_separable_cv2, images[own], weights[own], border)
         results.append(
-            settle(
+            resolve_rounding(
                 torch.from_numpy(rough)[None],
                 2 * len(taps) + 4,
-                finish,
+                rounding,
                 exact_at,
                 exact,
                 square.size,
@@ -174,32 +171,32 @@ def _separable_rounded(
     return torch.cat(results)
 
 
-def settle(
+def resolve_rounding(
     rough: Tensor,
     steps: int,
-    finish: Rounding,
+    rounding: Rounding,
     exact_at: Callable[[NDArray[np.int64]], Tensor],
     exact: Callable[[], Tensor],
     cost: int,
 ) -> Tensor:
-    """Return `finish(exact())`, computed from values that were summed in float32.
+    """Return `rounding(exact())`, computed from values that were summed in float32.
 
     Args:
         rough: the values in float32, none of them negative.
         steps: the number of roundings behind a value, which bounds its relative error.
-        finish: the rounding.
+        rounding: the rounding.
         exact_at: returns the exact values at flat positions.
         exact: returns all exact values.
         cost: the number of products for one exact value.
     """
     error = steps * HALF_STEP
-    low, high = finish(rough * (1 - error)), finish(rough * (1 + error))
+    low, high = rounding(rough * (1 - error)), rounding(rough * (1 + error))
     # rounding is monotonic: where both bounds agree, the exact value has the same result
     doubtful = np.flatnonzero(low.numpy() != high.numpy())
     if len(doubtful) * cost > MOST_GATHERED * rough.numel():
-        return finish(exact())
+        return rounding(exact())
     if len(doubtful):
-        low.view(-1)[torch.from_numpy(doubtful)] = finish(exact_at(doubtful))
+        low.view(-1)[torch.from_numpy(doubtful)] = rounding(exact_at(doubtful))
     return low
 
 
@@ -231,7 +228,7 @@ def _folded(
     index: NDArray[np.int64], steps: NDArray[np.int64], size: int, border: str
 ) -> NDArray[np.int64]:
     """Return (len(index), len(steps)) indices, mapped into 0 … size − 1 by the border rule."""
-    return fold(torch.from_numpy(index[:, None] + steps), size, border).numpy()
+    return border_index(torch.from_numpy(index[:, None] + steps), size, border).numpy()
 
 
 def _separable_fft(images: Tensor, weights: Weights, border: str) -> Tensor:
@@ -249,7 +246,7 @@ def _filter_lines(plane: Tensor, taps: Tensor, border: str) -> Tensor:
     """Return a float64 plane filtered along its rows with a symmetric kernel."""
     count, length = plane.shape
     reach = len(taps) // 2
-    places = fold(torch.arange(-reach, length + reach, device=plane.device), length, border)
+    places = border_index(torch.arange(-reach, length + reach, device=plane.device), length, border)
     size = fft_length(len(places))
     spectrum = torch.fft.rfft(taps, n=size)
     out = torch.empty(count, length, dtype=plane.dtype, device=plane.device)
@@ -281,7 +278,7 @@ def band_matrix(kernels: Tensor, size: int, border: str) -> Tensor:
     """Return (B, size, size) matrices that filter a vector with (B, 2r + 1) kernels."""
     batch, taps = kernels.shape
     steps = torch.arange(taps, device=kernels.device) - taps // 2
-    source = fold(torch.arange(size, device=kernels.device)[:, None] + steps, size, border)
+    source = border_index(torch.arange(size, device=kernels.device)[:, None] + steps, size, border)
     matrix = torch.zeros(batch, size, size, dtype=kernels.dtype, device=kernels.device)
     return matrix.scatter_add_(
         2, source.expand(batch, -1, -1), kernels[:, None].expand(-1, size, -1)
@@ -300,12 +297,11 @@ WIDEST_OF_OPENCV = 255
 
 def median_filter(levels: Tensor, kernel: Values) -> Tensor:
     """Return the uint8 medians of uint8 images (B, C, H, W) over windows of `kernel` (odd) px."""
-    cv2 = opencv()
-    if levels.device.type == "cpu" and cv2 is not None:
+    if uses_opencv(levels):
         out = torch.empty_like(levels)
         for source, target, side in zip(levels.numpy(), out.numpy(), kernel, strict=True):
             for plane, result in zip(source, target, strict=True):
-                result[:] = _median_cv2(cv2, plane, int(side))
+                result[:] = _median_cv2(plane, int(side))
         return out
     if has_triton(levels.device) and kernel.max() <= WIDEST_OF_OPENCV:
         from eyechart.corruptions.kernels.filters_triton import median_in_triton
@@ -314,7 +310,7 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
     return median_by_counting(levels, kernel)
 
 
-def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+def _median_cv2(plane: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """Return the medians of one plane, by counting pixels if a window is too wide for OpenCV."""
     if side <= 1:
         return plane
@@ -333,7 +329,7 @@ def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uin
 
 
 def median_by_counting(levels: Tensor, kernel: Values) -> Tensor:
-    """Return the result of `median_filter` without OpenCV, by counting brighter pixels.
+    """Return the result of `median_filter` in torch, by counting brighter pixels.
 
     The median is the number of gray levels that more than half of the window's pixels exceed.
     Windows are summed by products with banded matrices of small integers, which are exact in half

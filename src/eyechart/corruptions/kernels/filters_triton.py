@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eyechart.core.devices import to_device
 from eyechart.corruptions.declaration import Values
-from eyechart.corruptions.kernels.filters import Weights, fold
+from eyechart.corruptions.kernels.filters import Weights, border_index
 
 BLOCK = 1024
 
@@ -127,8 +127,8 @@ def correlate_in_triton(images: Tensor, kernels: Tensor, border: str) -> Tensor:
     batch, channels, height, width = images.shape
     size, pixels = kernels.shape[1] * kernels.shape[2], height * width
     down, across = kernels.shape[1] // 2, kernels.shape[2] // 2
-    rows = fold(torch.arange(-down, height + down, device=device), height, border)
-    columns = fold(torch.arange(-across, width + across, device=device), width, border)
+    rows = border_index(torch.arange(-down, height + down, device=device), height, border)
+    columns = border_index(torch.arange(-across, width + across, device=device), width, border)
     stride, padded_pixels = len(columns), len(rows) * len(columns)
 
     offsets = torch.empty(batch, size, dtype=torch.int32, device=device)

@@ -7,14 +7,15 @@ every sum is exact in float32, in any order of summation.
 from functools import lru_cache
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.corruptions.kernels.arithmetic import copy_planes, opencv, pixels_of
-from eyechart.corruptions.kernels.filters import CV2_BORDERS, fold
+from eyechart.corruptions.kernels.arithmetic import copy_planes, pixels_of, uses_opencv
+from eyechart.corruptions.kernels.filters import CV2_BORDERS, border_index
 
 LARGEST_KEPT = 1 << 20
 """Coordinate maps for images with more pixels are not cached, because they need too much memory."""
@@ -28,33 +29,32 @@ def fine_levels(images: Tensor) -> Tensor:
 def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
     """Return gray levels (B, C, H, W) sampled at coordinates (B, H, W) in px.
 
-    Levels must be multiples of 1/64 and coordinates multiples of 1/32; see `fold` for `border`.
+    Levels must be multiples of 1/64 and coordinates of 1/32 px; see `border_index` for `border`.
     """
-    cv2 = opencv()
-    if levels.device.type != "cpu" or cv2 is None:
+    if not uses_opencv(levels):
         return sample_in_torch(levels, rows, columns, border)
     out = torch.empty_like(levels)
     # the map is converted to fixed point once for all planes
     for source, target, x, y in zip(
         levels.numpy(), out.numpy(), columns.numpy(), rows.numpy(), strict=True
     ):
-        maps = cv2.convertMaps(x, y, cv2.CV_16SC2)
+        whole, fraction = cv2.convertMaps(x, y, cv2.CV_16SC2)
         # OpenCV reads three interleaved channels twice as fast as three planes
-        copy_planes(
-            cv2.remap(pixels_of(source), *maps, cv2.INTER_LINEAR, None, CV2_BORDERS[border]), target
-        )
+        pixels = pixels_of(source)
+        sampled = cv2.remap(pixels, whole, fraction, cv2.INTER_LINEAR, None, CV2_BORDERS[border])
+        copy_planes(sampled, target)
     return out
 
 
 def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
-    """Return the result of `sample_bilinear` without OpenCV."""
+    """Return the result of `sample_bilinear` in torch."""
     batch, channels, height, width = levels.shape
     # weights are multiples of 1/32 and levels of 1/64, so that every product is exact
     top, left = torch.floor(rows), torch.floor(columns)
     down, across = (rows - top).flatten(1)[:, None], (columns - left).flatten(1)[:, None]
     top, left = top.to(torch.int64), left.to(torch.int64)
-    upper, lower = (fold(top + step, height, border) * width for step in (0, 1))
-    before, after = (fold(left + step, width, border) for step in (0, 1))
+    upper, lower = (border_index(top + step, height, border) * width for step in (0, 1))
+    before, after = (border_index(left + step, width, border) for step in (0, 1))
     flat = levels.reshape(batch, channels, height * width)
 
     def at(row: Tensor, column: Tensor) -> Tensor:
@@ -74,8 +74,7 @@ def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
         places = ([_zoom_places(side, float(f)) for f in factors] for side in levels.shape[2:])
         rows, columns = (np.stack(coordinates) for coordinates in places)
         return add_zooms_in_triton(levels, rows, columns)
-    cv2 = opencv()
-    if levels.device.type != "cpu" or cv2 is None:
+    if not uses_opencv(levels):
         total = levels.clone()
         for factor in factors:
             total += enlarge(levels, float(factor))
@@ -98,8 +97,7 @@ def enlarge(levels: Tensor, factor: float) -> Tensor:
     if factor == 1:
         return levels
     height, width = levels.shape[-2:]
-    cv2 = opencv()
-    if levels.device.type == "cpu" and cv2 is not None:
+    if uses_opencv(levels):
         maps = _zoom_maps(height, width, factor)
         out = torch.empty_like(levels)
         for source, target in zip(levels.numpy(), out.numpy(), strict=True):
@@ -138,7 +136,6 @@ def _kept_zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
 def _new_zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
     rows, columns = _zoom_places(height, factor), _zoom_places(width, factor)
     x, y = np.meshgrid(columns.astype(np.float32), rows.astype(np.float32))
-    cv2 = opencv()
     integer_part, fraction = cv2.convertMaps(x, y, cv2.CV_16SC2)
     return integer_part, fraction
 

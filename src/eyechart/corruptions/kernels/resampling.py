@@ -8,13 +8,14 @@ like by the BOX filter of Pillow, to the bit, in a third of its time.
 from functools import lru_cache
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.corruptions.declaration import Values
-from eyechart.corruptions.kernels.arithmetic import opencv, snap
+from eyechart.corruptions.kernels.arithmetic import snap
 
 LARGEST_AT_ONCE = 1 << 21
 """Images with more pixels are resampled plane by plane, smaller images in whole batches."""
@@ -122,18 +123,13 @@ def shrink_to_blocks(levels: Tensor, size: tuple[int, int]) -> Tensor:
     batch, channels, height, width = levels.shape
     # first horizontally, then vertically, as Pillow does for square images; rows are summed faster
     # than columns
-    columns = _transpose(levels.reshape(-1, width).numpy())
-    narrow = _transpose(_shrink_rows(columns[None], size[1])[0])
+    columns = cv2.transpose(levels.reshape(-1, width).numpy())
+    narrow = cv2.transpose(_shrink_rows(columns[None], size[1])[0])
     planes = _shrink_rows(narrow.reshape(-1, height, size[1]), size[0])
     return torch.from_numpy(planes.reshape(batch, channels, *size))
 
 
-def _transpose(plane: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    cv2 = opencv()
-    return np.ascontiguousarray(plane.T) if cv2 is None else np.asarray(cv2.transpose(plane))
-
-
-def _shrink_rows(planes: NDArray[np.uint8], after: int) -> NDArray[np.uint8]:
+def _shrink_rows(planes: NDArray[Any], after: int) -> NDArray[np.uint8]:
     """Return planes (P, rows, columns) with blocks of rows averaged, `after` blocks in total."""
     first, count, weight = _blocks(planes.shape[1], after)
     longest = int(count.max())
@@ -204,7 +200,7 @@ def _nearest(before: int, after: int) -> NDArray[np.int64]:
 def _enlarge_in_numpy(levels: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the result of `enlarge_blocks` on the CPU: copying rows is faster than columns."""
     batch, channels, height, width = levels.shape
-    columns = _transpose(levels.reshape(-1, width).numpy())
+    columns = cv2.transpose(levels.reshape(-1, width).numpy())
     wide = columns.take(_nearest(width, size[1]), axis=0)
-    planes = _transpose(wide).reshape(batch, channels, height, size[1])
+    planes = cv2.transpose(wide).reshape(batch, channels, height, size[1])
     return torch.from_numpy(planes.take(_nearest(height, size[0]), axis=2))

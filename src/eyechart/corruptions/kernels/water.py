@@ -5,12 +5,13 @@ The CPU uses OpenCV's functions; other devices use the same integer arithmetic i
 
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from eyechart.corruptions.kernels.arithmetic import opencv
+from eyechart.corruptions.kernels.arithmetic import uses_opencv
 
 # thresholds, cap and kernel of `spatter` in the code of ImageNet-C
 CANNY_LOW, CANNY_HIGH = 50, 150
@@ -26,14 +27,13 @@ TANGENT = 13_573
 
 def water_relief(layer: Tensor) -> Tensor:
     """Return uint8 reliefs (B, 1, H, W) of uint8 liquid layers, bright on the lit side of drops."""
-    cv2 = opencv()
-    if layer.device.type == "cpu" and cv2 is not None:
-        reliefs = [_relief_cv2(cv2, plane) for plane in layer[:, 0].numpy()]
+    if uses_opencv(layer):
+        reliefs = [_relief_cv2(plane) for plane in layer[:, 0].numpy()]
         return torch.from_numpy(np.stack(reliefs))[:, None]
     return relief_in_torch(layer)
 
 
-def _relief_cv2(cv2: Any, plane: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _relief_cv2(plane: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     edges = cv2.Canny(plane, CANNY_LOW, CANNY_HIGH)
     distance = cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5)
     mean = cv2.blur(np.minimum(distance, FARTHEST), (3, 3))
@@ -43,7 +43,7 @@ def _relief_cv2(cv2: Any, plane: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def relief_in_torch(layer: Tensor) -> Tensor:
-    """Return the result of `water_relief` without OpenCV."""
+    """Return the result of `water_relief` in torch."""
     distance = edge_distance(canny(layer.to(torch.int32)))
     # sums of nine distances in units of 1/65,536 px stay integers
     mean = (_box3(distance) + 9 * FIXED // 1024) // (9 * FIXED)

@@ -153,13 +153,13 @@ def corrupt_batch(
     result = torch.empty_like(batch)
     # on a CPU, a blur need not be more exact than its rounding
     is_rounded = batch.dtype == torch.uint8 and batch.device.type == "cpu"
-    finish = partial(_eight_bit, mode=entry.eight_bit) if is_rounded else None
+    rounding = partial(_eight_bit, mode=entry.eight_bit) if is_rounded else None
 
     def work(part: tuple[int, int]) -> None:
         start, stop = part
         some_values = {name: value[start:stop] for name, value in values.items()}
         clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
-        changed = entry.corruption(clean, random.part(start, stop), some_values, assets, finish)
+        changed = entry.corruption(clean, random.part(start, stop), some_values, assets, rounding)
         _store(changed, entry.eight_bit, result[start:stop])
 
     # each image has separate random numbers, so the split does not change any pixel

@@ -5,6 +5,7 @@ VIF uses only two of the six orientations of the fifth-order pyramid: the ones a
 
 from functools import lru_cache
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from eyechart.core.devices import has_triton
-from eyechart.corruptions.kernels.arithmetic import opencv
+from eyechart.corruptions.kernels.arithmetic import uses_opencv
 
 Kernel = NDArray[np.float64]
 
@@ -162,7 +163,7 @@ def subbands(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     or a gradient is required; the results agree within rounding.
     """
     if not gray.requires_grad:
-        if gray.device.type == "cpu" and opencv() is not None:
+        if uses_opencv(gray):
             return _by_opencv(gray, scales, dtype)
         if has_triton(gray.device):
             from eyechart.visual_change.vif.vif_triton import subbands_by_triton
@@ -172,14 +173,14 @@ def subbands(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
 
 
 def _by_opencv(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
-    cv2 = opencv()
     sides = sides_of_bands(gray.shape[1], gray.shape[2], scales)
     results = [torch.empty((len(gray), 2, *side), dtype=dtype) for side in sides]
     bands = [result.numpy() for result in results]
     # mirrored without repeating the edge, as in the reference ("reflect1")
     border = cv2.BORDER_REFLECT_101
     for image, plane in enumerate(gray):
-        low = cv2.filter2D(plane.to(torch.float64).numpy(), -1, FIRST_LOW, borderType=border)
+        levels = plane.to(torch.float64).numpy()
+        low: Kernel = np.asarray(cv2.filter2D(levels, -1, FIRST_LOW, borderType=border))
         for scale, (height, width) in enumerate(sides):
             for band, kernel in enumerate((ACROSS, DOWN)):
                 filtered = cv2.filter2D(low, -1, kernel, borderType=border)
@@ -195,7 +196,6 @@ def _every_second(plane: Kernel) -> Kernel:
     Even and odd rows and columns are filtered separately, so that only the kept values are
     computed.
     """
-    cv2 = opencv()
     reach = len(LOW) // 2
     # padded once here, so that the phases need no border
     padded = cv2.copyMakeBorder(plane, reach, reach, reach, reach, cv2.BORDER_REFLECT_101)
