@@ -416,10 +416,5 @@ def test_images_of_an_older_version_are_not_kept(run, cifar, tmp_path, monkeypat
     assert "8 already exist" in run(*call).out
 
 
-def test_settings_of_what_has_one_version_have_the_fingerprint_that_they_had():
-    settings = folder.check_settings(folder.Settings("contrast", 3.0, eyechart="0.1.0"))
-    assert settings.fingerprint() == "d4df06cb755efbc4"
-
-
 def test_images_without_labels_make_no_labels(run, cifar, tmp_path):
     assert_rejected(arrays(run, cifar / "cat", tmp_path / "out", *ONE), "no label", "class folders")

@@ -18,10 +18,10 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import no_advance
 from eyechart.core.storage.shards import shards_of
 from eyechart.images import image_list
+from eyechart.images.hf_images import RowReader, list_parquet
 from eyechart.images.image_files import PixelRoom
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import load_images, load_indexed
-from eyechart.images.parquet_images import RowReader, list_parquet
 from small_models import save_images
 
 

@@ -67,6 +67,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(sign in text for sign in MEMORY_SIGNS)
 
 
+def reason_of(error: BaseException, otherwise: str = "") -> str:
+    """Return the message of another package's error on one line, to be quoted in a sentence.
+
+    Example:
+        >>> reason_of(OSError("Disk  full."))
+        'Disk full'
+    """
+    return " ".join(str(error).split()).rstrip(".") or otherwise or type(error).__name__
+
+
 def install_hint(extra: str) -> str:
     """Return what to do if packages of an extra are missing, for error messages.
 

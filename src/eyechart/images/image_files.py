@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from eyechart.core.arguments import regular_file, resolved_path
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.phrases import count_of, verb
 from eyechart.core.storage.files import atomic_file
 
@@ -108,16 +108,35 @@ def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]
 def _split_by_format(
     folder: Path, leave_out: Path | None
 ) -> tuple[list[ImageFile], tuple[str, ...]]:
-    """Return the image files in a folder, sorted, and a note on those in unsupported formats."""
+    """Return the image files in a folder, sorted, and a note on those in unsupported formats.
+
+    Hidden files and the output folder are left out.
+    """
+    skipped = None if leave_out is None else resolved_path(leave_out)
+
+    def reject(error: OSError) -> None:
+        raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.")
+
     # one walk for both, as folders can have millions of files
-    paths = _files_in(folder, (*IMAGE_SUFFIXES, *UNREAD), leave_out)
-    images: list[ImageFile] = []
-    unread: list[Path] = []
-    for path in paths:
-        if path.name.lower().endswith(UNREAD):
-            unread.append(path)
-        else:
-            images.append(ImageFile(path, path.relative_to(folder)))
+    paths: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=reject):
+        current = Path(parent)
+        if skipped is not None:
+            # Assigning in place prunes the walk: os.walk does not descend into removed folders.
+            folders[:] = [name for name in folders if resolved_path(current / name) != skipped]
+        paths += [
+            current / name
+            for name in names
+            if name.lower().endswith((*IMAGE_SUFFIXES, *UNREAD)) and not name.startswith(".")
+        ]
+    # os.walk's order depends on the file system, and the order of images identifies a run.
+    paths.sort()
+    unread = [path for path in paths if path.name.lower().endswith(UNREAD)]
+    images = [
+        ImageFile(path, path.relative_to(folder))
+        for path in paths
+        if not path.name.lower().endswith(UNREAD)
+    ]
     if not unread:
         return images, ()
     kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
@@ -127,28 +146,6 @@ def _split_by_format(
         " Convert such files to PNG to use them."
     )
     return images, (note,)
-
-
-def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -> list[Path]:
-    """Return the files with these suffixes, sorted, except hidden files and the output folder."""
-    skipped = None if leave_out is None else resolved_path(leave_out)
-
-    def reject(error: OSError) -> None:
-        raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.")
-
-    paths = []
-    for parent, folders, names in os.walk(folder, onerror=reject):
-        current = Path(parent)
-        if skipped is not None:
-            # Assigning in place prunes the walk: os.walk does not descend into removed folders.
-            folders[:] = [name for name in folders if resolved_path(current / name) != skipped]
-        paths += [
-            current / name
-            for name in names
-            if name.lower().endswith(suffixes) and not name.startswith(".")
-        ]
-    # os.walk's order depends on the file system, and the order of images identifies a run.
-    return sorted(paths)
 
 
 class PixelRoom:
@@ -227,8 +224,7 @@ def decode_image(file: Path | BinaryIO, name: object, window: Window | None = No
     except UsageError:
         raise
     except DAMAGE as error:
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise UsageError(f"{name} is damaged or truncated: {reason}.") from None
+        raise UsageError(f"{name} is damaged or truncated: {reason_of(error)}.") from None
 
 
 def _open(file: Path | BinaryIO) -> Image.Image:

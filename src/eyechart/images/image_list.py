@@ -2,8 +2,10 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
 from pathlib import Path, PurePath
 
 from PIL import Image
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import CsvRow, read_rows
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.remote import RemoteFile, TemporaryFolder, as_shown, is_url, remote_files
 from eyechart.images.identity import file_digest, pixel_digest
@@ -23,9 +25,9 @@ from eyechart.images.image_files import (
     eight_bit,
     find_image_files,
     image_size,
-    n_pixels,
 )
 from eyechart.images.labels.imagenet import CATEGORIES
+from eyechart.images.labels.matching import label_texts
 from eyechart.images.stimulus import Stimulus
 
 Content = Callable[[], bytes | Image.Image]
@@ -77,7 +79,7 @@ class ListedImage:
         Threads that decode large images wait for each other, so that memory use is bounded.
         """
         loaded = self._load()
-        with DECODING.hold(_n_pixels(loaded)):
+        with DECODING.hold(prod(_size_of(loaded) or (0, 0))):
             decoded = self._decode(loaded, how.window)
             return how(decoded), _digest_of(loaded), decoded.size
 
@@ -96,21 +98,16 @@ class ListedImage:
 
     def digest(self) -> str:
         """Return the digest alone; nothing is decoded."""
-        if self.content is None:
-            return file_digest(self.path)
-        return _digest_of(self.content())
+        return file_digest(self.path) if self.content is None else _digest_of(self._load())
 
     def size(self) -> tuple[int, int] | None:
         """Return height and width in px, or None if the image cannot be read."""
         if self.content is None:
             return image_size(self.path)
         try:
-            loaded = self.content()
+            return _size_of(self.content())
         except UsageError:
             return None
-        if isinstance(loaded, bytes):
-            return image_size(io.BytesIO(loaded))
-        return loaded.height, loaded.width
 
 
 def _digest_of(loaded: bytes | Image.Image) -> str:
@@ -119,11 +116,10 @@ def _digest_of(loaded: bytes | Image.Image) -> str:
     return pixel_digest(loaded)
 
 
-def _n_pixels(loaded: bytes | Image.Image) -> int:
-    """Return the number of pixels that decoding gives, 0 if the image cannot be read."""
+def _size_of(loaded: bytes | Image.Image) -> tuple[int, int] | None:
     if isinstance(loaded, bytes):
-        return n_pixels(io.BytesIO(loaded))
-    return loaded.width * loaded.height
+        return image_size(io.BytesIO(loaded))
+    return loaded.height, loaded.width
 
 
 @dataclass(frozen=True)
@@ -242,18 +238,20 @@ def _read_manifest(source: Path) -> list[CsvRow]:
         reason = error.strerror or "not a Parquet file"
         raise UsageError(f"Cannot read {source}: {reason}.") from None
     except ValueError as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+        reason = reason_of(error)
         raise UsageError(f"{source} is not a well-formed list of images: {reason}.") from None
-    # Rows count from 2, as in a CSV file whose first line is the header.
-    return [CsvRow(source, number, _cells(row)) for number, row in enumerate(table, start=2)]
-
-
-def _cells(row: Mapping[str, object]) -> dict[str, str]:
-    """Return the cells of a Parquet row as text, normalized in the same way as CSV cells."""
-    return {
-        name.strip().lower(): "" if value is None else str(value).strip()
-        for name, value in row.items()
-    }
+    # Normalized like the cells of a CSV file, where the first row after the header is row 2.
+    return [
+        CsvRow(
+            source,
+            number,
+            {
+                name.strip().lower(): "" if value is None else str(value).strip()
+                for name, value in row.items()
+            },
+        )
+        for number, row in enumerate(table, start=2)
+    ]
 
 
 def first_of(wanted: Sequence[str], columns: Collection[str]) -> str | None:
@@ -265,3 +263,39 @@ def _value(row: CsvRow, column: str | None) -> str | None:
     if column is None or column not in row:
         return None
     return None if row[column] in MISSING else row[column]
+
+
+def list_numbered(
+    source: str,
+    read: Callable[[int], bytes | Image.Image],
+    labels: Iterable[object],
+    class_names: tuple[str, ...] | None = None,
+    categories: Iterable[object] | None = None,
+) -> ImageListing:
+    """Return the images of a dataset whose images have numbers instead of names.
+
+    Args:
+        source: Name of the dataset, for messages and results.
+        read: Returns the image with a number, encoded or decoded.
+        labels: The label of each image as the dataset stores it; see `label_texts`.
+        class_names: The classes in the order of their numbers.
+        categories: The everyday category of each image, if the dataset declares it.
+
+    Raises:
+        UsageError: If a label or a category is invalid.
+    """
+    texts = label_texts(labels, as_shown(source), class_names)
+    stated = [None] * len(texts) if categories is None else categories
+    images = [
+        ListedImage(
+            Path(f"{source}/{number}"),
+            str(number),
+            text,
+            checked_category(
+                None if category is None else str(category), f"{source}, row {number}"
+            ),
+            content=partial(read, number),
+        )
+        for number, (text, category) in enumerate(zip(texts, stated, strict=True))
+    ]
+    return ImageListing(source, images, class_names)

@@ -105,16 +105,17 @@ def to_rgb_levels(images: object) -> Tensor:
                 f" type, got {len(groups)} sizes or types: resize them, or give one list for each."
             )
         batch = groups[0][1]
-    elif isinstance(images, Tensor) and _is_rgb_levels(images):
+    elif (
+        isinstance(images, Tensor)
+        and images.dtype == torch.uint8
+        and images.ndim == 4
+        and images.shape[1] == 3
+    ):
         return images
     else:
         batch = to_batch(images)[0]
     levels = batch if batch.dtype == torch.uint8 else (batch * 255).round().to(torch.uint8)
     return levels if levels.shape[1] == 3 else levels.expand(-1, 3, -1, -1)
-
-
-def _is_rgb_levels(images: Tensor) -> bool:
-    return images.dtype == torch.uint8 and images.ndim == 4 and images.shape[1] == 3
 
 
 def check_batch(batch: Batch) -> None:
@@ -143,15 +144,11 @@ def check_batch(batch: Batch) -> None:
             # Slightly above 1 is rounding or overshoot; values far above are likely 0…255.
             elif high <= 2 or np.isinf(high):
                 advice = "clip them"
+            # With the digits that tell a float32 value from its neighbors.
             raise UsageError(
-                f"Float images must be in [0, 1], got values from {_digits(low)} to"
-                f" {_digits(high)}; {advice}."
+                f"Float images must be in [0, 1], got values from {digits(np.float32(low))} to"
+                f" {digits(np.float32(high))}; {advice}."
             )
-
-
-def _digits(value: float) -> str:
-    """Return a float32 value with the digits that tell it from its neighbors."""
-    return digits(np.float32(value))
 
 
 def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:

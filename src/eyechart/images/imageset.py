@@ -30,10 +30,10 @@ from eyechart.images.image_sources import ImageData, find_listing
 from eyechart.images.published_source import CorruptedSource
 from eyechart.images.stimulus import (
     AUTO,
+    MUCH_SMALLER,
     SMALLEST_SIDE,
     Stimulus,
     find_stimulus,
-    is_much_smaller,
     resolve_auto,
     split_window,
     usual_stimulus,
@@ -283,7 +283,7 @@ def load_listed(
             height, width = stimulus.shape[1:]
             if min(height, width) < SMALLEST_SIDE:
                 raise UsageError(f"{image.where} is smaller than {SMALLEST_SIDE} px.")
-            enlarged = is_much_smaller(size, (width, height))
+            enlarged = min(size) < MUCH_SMALLER * min(height, width)
             if stimulus.numel() > LARGEST_KEPT:
                 # Only its shape is used, and results of other threads wait for this one.
                 stimulus = stimulus.to("meta")
@@ -356,34 +356,30 @@ def load_indexed(listing: ImageListing, stimulus: str, index: Path, advance: Adv
     """
     if not index.is_file():
         images = load_listing(listing, stimulus, advance)
-        _write(images, listing.images, index)
+        _write_index(images, listing, index)
         return images
-    images = _read(listing, stimulus, index)
+    images = _read_index(listing, stimulus, index)
     advance(len(listing.images), "")
     return images
 
 
-def _write(images: ImageSet, listed: Sequence[ListedImage], index: Path) -> None:
+def _write_index(images: ImageSet, listing: ImageListing, index: Path) -> None:
     usable = {
-        image.name: (digest, *size)
+        image.name: (digest, *size, "")
         for image, digest, size in zip(images.listed, images.digests, images.sizes, strict=True)
     }
-    damaged = {image.name: image.why for image in images.damaged}
-    rows = []
-    for image in listed:
-        digest, height, width = usable.get(image.name, ("", 0, 0))
-        why = "" if digest else damaged[image.name]
-        rows.append(dict(zip(SCHEMA.names, (image.name, digest, height, width, why), strict=True)))
+    damaged = {image.name: ("", 0, 0, image.why) for image in images.damaged}
+    outcomes = usable | damaged
+    rows = [(image.name, *outcomes[image.name]) for image in listing.images]
     header = {"stimulus": images.stimulus.name, "notes": images.notes}
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    table = pa.table([*map(list, zip(*rows, strict=True))], schema=SCHEMA)
     table = table.replace_schema_metadata({HEADER: json.dumps(header)})
     index.parent.mkdir(parents=True, exist_ok=True)
     write_parquet(table, index)
 
 
-def _read(listing: ImageListing, stimulus: str, index: Path) -> ImageSet:
-    table = read_parquet(index, SCHEMA.names)
-    rows = table.to_pylist()
+def _read_index(listing: ImageListing, stimulus: str, index: Path) -> ImageSet:
+    rows = read_parquet(index, SCHEMA.names).to_pylist()
     if [row["name"] for row in rows] != [image.name for image in listing.images]:
         raise UsageError(
             f"{listing.source} has changed since {index.parent} was created: choose another --out."
@@ -395,18 +391,13 @@ def _read(listing: ImageListing, stimulus: str, index: Path) -> ImageSet:
             f"{index.parent} was created with --stimulus {header['stimulus']}, not {wanted.name}:"
             " choose another --out."
         )
-    usable = [
-        (image, row["digest"], (row["height"], row["width"]))
-        for image, row in zip(listing.images, rows, strict=True)
-        if not row["why"]
-    ]
-    images, digests, sizes = zip(*usable, strict=True)
+    usable = [row for row in rows if not row["why"]]
     return ImageSet(
         listing.source,
         find_stimulus(header["stimulus"]),
-        images,
-        digests,
-        sizes,
+        tuple(i for i, row in zip(listing.images, rows, strict=True) if not row["why"]),
+        tuple(row["digest"] for row in usable),
+        tuple((row["height"], row["width"]) for row in usable),
         tuple(Damaged(row["name"], row["why"]) for row in rows if row["why"]),
         notes=tuple(header["notes"]),
         class_names=listing.class_names,

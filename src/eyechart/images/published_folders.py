@@ -1,15 +1,16 @@
 """ImageNet-C's published layout: ROOT/CORRUPTION/SEVERITY/CLASS/FILE.
 
 The published tar files add a folder (noise, blur, weather, digital, extra) above the corruptions,
-which is accepted as well. File names are nearly the same in every folder, so only one listing and
-the differences from it are stored.
+which is accepted as well. File names are nearly the same in every folder.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
+from sys import intern
 
 import numpy as np
 import torch
@@ -134,12 +135,13 @@ def _is_tree(folder: Path) -> bool:
         return False
     inside = _folders(folder)
     classes = [_folders(level) for level in inside if level.name in LEVELS]
-    return len(classes) == len(inside) and any(classes) and not any(map(_has_images, inside))
-
-
-def _has_images(folder: Path) -> bool:
-    """Return whether there is an image directly in the folder, not in a subfolder."""
-    return any(path.suffix.lower() in IMAGE_SUFFIXES for path in folder.iterdir())
+    # An image directly in a severity belongs to no class.
+    loose = (path for level in inside for path in level.iterdir())
+    return (
+        len(classes) == len(inside)
+        and any(classes)
+        and not any(path.suffix.lower() in IMAGE_SUFFIXES for path in loose)
+    )
 
 
 def is_one_corruption(root: Path) -> bool:
@@ -180,32 +182,28 @@ def list_published(
         UsageError: If files are missing from some folders, as after an incomplete download.
     """
     listed: dict[tuple[str, int], Names] = {}
-    absent: list[tuple[str, int]] = []
-    first: Names | None = None
     for corruption, folder in folders.items():
         for severity in SEVERITIES:
-            level = folder / str(severity)
-            if not level.is_dir():
-                absent.append((corruption, severity))
-            else:
-                names = _classes(level)
-                first = names if first is None else first
-                # Store only differences: 75 lists of 50,000 names would take hundreds of MB.
-                listed[corruption, severity] = {
-                    name: names.get(name, [])
-                    for name in names.keys() | first.keys()
-                    if names.get(name) != first.get(name)
-                }
+            if (folder / str(severity)).is_dir():
+                listed[corruption, severity] = _classes(folder / str(severity))
             advance(1, "")
-    first = first or {}
-    stems = _all_stems(root, first, listed)
-    _check_whole(root, stems, first, listed, absent)
+    usual = _usual_names(root, listed.values())
+    _check_complete(root, folders, usual, listed)
     images = tuple(
         ListedImage(Path(f"{name}/{file}"), printable(f"{name}/{file}"), printable(name))
-        for name in sorted(stems)
-        for file in stems[name].values()
+        for name in usual
+        for file in usual[name].values()
     )
-    named = {key: _differing(names, stems) for key, names in listed.items() if names}
+    # Only suffixes can differ, such as .png in a folder of .jpg files.
+    named = {
+        key: {
+            f"{name}/{usual[name][_stem(file)]}": f"{name}/{file}"
+            for name, files in names.items()
+            for file in files
+            if usual[name][_stem(file)] != file
+        }
+        for key, names in listed.items()
+    }
     published = PublishedFolder(folders, images, (0, 0), named)
     return replace(published, size=_size(root, published))
 
@@ -218,8 +216,9 @@ def _classes(folder: Path) -> Names:
             names = [e.name for e in entries if _is_folder(e) and not e.name.startswith(".")]
         for name in names:
             with os.scandir(os.path.join(folder, name)) as files:
+                # 75 folders of 50,000 files have the same names, which are kept once.
                 classes[name] = sorted(
-                    file.name
+                    intern(file.name)
                     for file in files
                     if file.name.lower().endswith(IMAGE_SUFFIXES) and file.name[0] != "."
                 )
@@ -232,80 +231,56 @@ def _stem(file: str) -> str:
     return file.rpartition(".")[0]
 
 
-def _all_stems(
-    root: Path, first: Names, listed: Mapping[tuple[str, int], Names]
-) -> dict[str, dict[str, str]]:
-    """Return the file name of every image in any of the folders, by class and file stem."""
-    stems: dict[str, dict[str, str]] = {}
-    for names in (first, *listed.values()):
+def _usual_names(root: Path, listed: Iterable[Names]) -> dict[str, dict[str, str]]:
+    """Return the file name of every image in any of the folders, by class and file stem, sorted."""
+    usual: dict[str, dict[str, str]] = {}
+    for names in listed:
         for name, files in names.items():
             by_stem = {_stem(file): file for file in files}
             # Images are matched by stem, since severities may differ in suffix.
             if len(by_stem) < len(files):
+                twice = next(file for file in files if file not in by_stem.values())
                 raise UsageError(
                     f"{root} has two files with the same name in class {name}, such as"
-                    f" {_twice(files)}: remove one."
+                    f" {_stem(twice)}: remove one."
                 )
             # Earlier folders take precedence: the suffix in the first folder is the usual name.
-            stems[name] = {**by_stem, **stems.get(name, {})}
-    if not any(stems.values()):
+            usual[name] = {**by_stem, **usual.get(name, {})}
+    if not any(usual.values()):
         raise UsageError(
             f"No images in {root}: CORRUPTION/SEVERITY/CLASS/ must contain files ending in "
             f"{', '.join(IMAGE_SUFFIXES)}."
         )
-    return {name: dict(sorted(by_stem.items())) for name, by_stem in stems.items()}
+    return {name: dict(sorted(usual[name].items())) for name in sorted(usual)}
 
 
-def _twice(files: Sequence[str]) -> str:
-    stems = [_stem(file) for file in files]
-    return next(stem for stem in stems if stems.count(stem) > 1)
-
-
-def _differing(listed: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return a mapping from usual names to names in this folder, for images whose names differ.
-
-    Only suffixes can differ, such as .png in a folder of .jpg files.
-    """
-    return {
-        f"{name}/{usual}": f"{name}/{file}"
-        for name, files in listed.items()
-        for file in files
-        if (usual := stems[name][_stem(file)]) != file
-    }
-
-
-def _check_whole(
+def _check_complete(
     root: Path,
-    stems: Mapping[str, Mapping[str, str]],
-    first: Names,
+    corruptions: Iterable[str],
+    usual: Mapping[str, Mapping[str, str]],
     listed: Mapping[tuple[str, int], Names],
-    absent: Sequence[tuple[str, int]],
 ) -> None:
     """Raise a UsageError if a folder lacks files that another folder has."""
-    total = sum(map(len, stems.values()))
+    total = sum(map(len, usual.values()))
+    absent = [key for key in product(corruptions, SEVERITIES) if key not in listed]
     gaps = [f"{corruption} has no folder {severity}" for corruption, severity in absent]
-    missing = len(absent) * total
-    # Classes in which a later folder has images that are missing from the first one: since only
-    # differences are stored, these must be checked in every folder.
-    grown = [name for name in stems if len(stems[name]) > len(first.get(name, ()))]
+    n_missing = len(absent) * total
     for (corruption, severity), names in listed.items():
         lacking = []
-        for name in dict.fromkeys((*names, *grown)):
-            present = {_stem(file) for file in names.get(name, first.get(name, []))}
-            lacking += [f"{name}/{stem}" for stem in stems[name] if stem not in present]
+        for name, by_stem in usual.items():
+            present = {_stem(file) for file in names.get(name, ())}
+            lacking += [f"{name}/{stem}" for stem in by_stem if stem not in present]
         if lacking:
-            missing += len(lacking)
+            n_missing += len(lacking)
             gaps.append(
                 f"{corruption}/{severity} lacks {len(lacking):,} of {count_of(total, 'image')},"
                 f" such as {printable(lacking[0])}"
             )
-    empty = sorted(name for name, names in stems.items() if not names)
-    if empty:
-        gaps.append(f"class {printable(empty[0])} is empty everywhere")
+    gaps += [f"class {printable(name)} is empty everywhere" for name in usual if not usual[name]]
     if gaps:
-        others = len(gaps) - 3
-        more = f", and {others} more such {plural(others, 'gap')}" if others > 0 else ""
-        count = f"{count_of(missing, 'image')} {verb(missing, 'is')}"
+        n_others = len(gaps) - 3
+        more = f", and {n_others} more such {plural(n_others, 'gap')}" if n_others > 0 else ""
+        count = f"{count_of(n_missing, 'image')} {verb(n_missing, 'is')}"
         raise UsageError(
             f"{root} is incomplete; {count} missing: {'; '.join(gaps[:3])}{more}; download the"
             " rest, or select complete corruptions with --corruption."

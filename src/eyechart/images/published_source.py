@@ -8,7 +8,7 @@ then 2, … 5; arrays are memory-mapped, and only the requested images are read.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.phrases import count_of
 from eyechart.images.image_list import ListedImage
 from eyechart.images.stimulus import SMALLEST_SIDE
@@ -228,12 +228,17 @@ def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
 
 def _open(path: Path) -> NDArray[np.generic]:
     try:
-        # Published files come from the network: allow_pickle=False, as unpickling can run code.
-        return np.load(regular_file(path), mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+        return mapped_array(path)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, EOFError, SyntaxError, TypeError) as error:
-        reason = " ".join(str(error).split()).rstrip(".") or "it is empty"
+        reason = reason_of(error, "it is empty")
         raise UsageError(
             f"{path} is not a NumPy array, or is truncated ({reason}): download it again."
         ) from None
+
+
+def mapped_array(path: Path) -> NDArray[Any]:
+    """Return the array in a .npy file, mapped into memory; pickled objects could run code."""
+    array: NDArray[Any] = np.load(regular_file(path), mmap_mode="r", allow_pickle=False)
+    return array

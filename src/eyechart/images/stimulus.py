@@ -219,11 +219,6 @@ def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
     return USUAL if first is None else "native"
 
 
-def is_much_smaller(size: tuple[int, int], stimulus: tuple[int, int]) -> bool:
-    """Return whether an image is much smaller than its stimulus; both sizes are in px."""
-    return min(size) < MUCH_SMALLER * min(stimulus)
-
-
 def _side(name: str, digits: str) -> int:
     # int() raises a ValueError on strings of more than 4,300 digits.
     side = int(digits) if len(digits) < 9 else LARGEST_SIDE + 1

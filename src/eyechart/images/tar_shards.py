@@ -4,11 +4,10 @@ import json
 import re
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.storage.remote import DataFile, open_file, read_piece
 from eyechart.images.image_files import IMAGE_SUFFIXES
 from eyechart.images.image_list import (
@@ -36,20 +35,23 @@ class Member:
     offset: int
     size: int
 
+    def __str__(self) -> str:
+        return f"{self.shard}/{self.name}"
+
     def read(self) -> bytes:
         """Return the member's bytes."""
         try:
-            return read_piece(self.shard, self.offset, self.size)
+            encoded = read_piece(self.shard, self.offset, self.size)
         except OSError as error:
             raise UsageError(f"Cannot read {self.shard}: {error.strerror}.") from None
+        # The file may have been cut after its members were listed.
+        if len(encoded) < self.size:
+            raise UsageError(f"{self} is truncated.")
+        return encoded
 
 
-@dataclass
-class Sample:
-    """Members with the same key: images by extension, and the values in .cls and .json files."""
-
-    images: dict[str, Member] = field(default_factory=dict)
-    values: dict[str, object] = field(default_factory=dict)
+Sample = tuple[dict[str, Member], dict[str, object]]
+"""Members with the same key: images by extension, and the values in .cls and .json files."""
 
 
 def expand_braces(text: str) -> list[str]:
@@ -93,32 +95,36 @@ def list_shards(shards: Sequence[DataFile], source: str) -> ImageListing:
     images: list[ListedImage] = []
     labels: list[object] = []
     for shard in shards:
-        samples = _samples(shard)
-        before = len(images)
-        for key, sample in samples.items():
+        n_before = len(images)
+        for key, sample in _samples(shard).items():
+            values = sample[1]
+            category = first_of(CATEGORY_COLUMNS, values)
+            label = first_of((CLS, *LABEL_COLUMNS), values)
             for member in _images(sample, key):
-                # Members of different shards may have the same name.
-                name = member.name if len(shards) == 1 else f"{shard.name}/{member.name}"
-                where = f"{shard}/{member.name}"
-                category = first_of(CATEGORY_COLUMNS, sample.values)
-                stated = None if category is None else str(sample.values[category])
+                stated = None if category is None else str(values[category])
                 images.append(
                     ListedImage(
-                        Path(where),
-                        name,
-                        category=checked_category(stated, where),
-                        content=partial(_checked_bytes, member),
+                        Path(str(member)),
+                        # Members of different shards may have the same name.
+                        member.name if len(shards) == 1 else f"{shard.name}/{member.name}",
+                        category=checked_category(stated, str(member)),
+                        content=member.read,
                     )
                 )
-                label = first_of((CLS, *LABEL_COLUMNS), sample.values)
-                labels.append(None if label is None else sample.values[label])
-        if len(images) == before:
+                labels.append(None if label is None else values[label])
+        if len(images) == n_before:
             raise UsageError(
                 f"{shard} has no images: it must contain files ending in"
                 f" {', '.join(IMAGE_SUFFIXES)}."
             )
     if all(label is None for label in labels):
-        labels = [_folder(image.name, len(shards) > 1) for image in images]
+        # The first folder, after the name of the shard where there are several.
+        n_skipped = int(len(shards) > 1)
+        folders = [
+            [part for part in image.name.split("/")[:-1] if part != "."][n_skipped:]
+            for image in images
+        ]
+        labels = [inside[0] if inside else None for inside in folders]
     elif None in labels:
         bare = images[labels.index(None)].name
         raise UsageError(
@@ -126,12 +132,9 @@ def list_shards(shards: Sequence[DataFile], source: str) -> ImageListing:
             f" {labels.count(None)} of {len(labels)} have none, such as {bare}: add a .cls or .json"
             " file for each."
         )
+    texts = label_texts(labels, source)
     return ImageListing(
-        source,
-        [
-            ListedImage(i.path, i.name, label, i.category, content=i.content)
-            for i, label in zip(images, label_texts(labels, source), strict=True)
-        ],
+        source, [replace(image, label=text) for image, text in zip(images, texts, strict=True)]
     )
 
 
@@ -144,25 +147,24 @@ def _samples(shard: DataFile) -> Mapping[str, Sample]:
             for info in tar:
                 folder, slash, file = info.name.rpartition("/")
                 stem, _, extension = file.partition(".")
+                extension = extension.lower()
                 # Folders, links and hidden files are not samples.
                 if not info.isreg() or not stem:
                     continue
                 member = Member(shard, printable(info.name), info.offset_data, info.size)
-                sample = samples.setdefault(f"{folder}{slash}{stem}", Sample())
-                extension = extension.lower()
+                images, values = samples.setdefault(f"{folder}{slash}{stem}", ({}, {}))
                 if f".{extension.rpartition('.')[2]}" in IMAGE_SUFFIXES:
-                    if extension in sample.images:
+                    if extension in images:
                         raise UsageError(f"{shard} contains {member.name} twice: remove one.")
-                    sample.images[extension] = member
+                    images[extension] = member
                 elif extension in (CLS, JSON):
                     label_file = tar.extractfile(info)
                     assert label_file is not None, "a regular file"
-                    sample.values.update(_values(label_file.read(), member, extension))
+                    values.update(_values(label_file.read(), str(member), extension))
     except tarfile.TarError as error:
-        reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(
-            f"{shard} is not a complete, uncompressed tar file ({reason}): write or download it"
-            " again."
+            f"{shard} is not a complete, uncompressed tar file ({reason_of(error)}): write or"
+            " download it again."
         ) from None
     except OSError as error:
         raise UsageError(f"Cannot read {shard}: {error.strerror or error}.") from None
@@ -171,46 +173,30 @@ def _samples(shard: DataFile) -> Mapping[str, Sample]:
     return samples
 
 
-def _values(content: bytes, member: Member, extension: str) -> Mapping[str, object]:
+def _values(content: bytes, where: str, extension: str) -> Mapping[str, object]:
     """Return the label in a .cls file, or the fields of a .json file."""
-    where = f"{member.shard}/{member.name}"
     try:
         text = content.decode("utf-8").strip()
-        if extension == CLS:
-            # WebDataset writes class numbers as text.
-            is_number = text.isascii() and text.removeprefix("-").isdecimal()
-            return {CLS: int(text) if is_number else text or None}
-        record = json.loads(text)
+        record = {CLS: text or None} if extension == CLS else json.loads(text)
     except ValueError:
         raise UsageError(f"{where} must be UTF-8 text (.cls) or JSON (.json).") from None
+    # WebDataset writes class numbers as text.
+    if extension == CLS and text.isascii() and text.removeprefix("-").isdecimal():
+        return {CLS: int(text)}
     # A .json file may also hold a caption or a list, which says nothing about labels.
     return record if isinstance(record, dict) else {}
 
 
 def _images(sample: Sample, key: str) -> list[Member]:
     """Return the images of a sample: the one without a second extension if there are several."""
-    plain = [member for extension, member in sample.images.items() if "." not in extension]
-    if len(sample.images) < 2 or not (plain or sample.values):
+    images, values = sample
+    plain = [member for extension, member in images.items() if "." not in extension]
+    if len(images) < 2 or not (plain or values):
         # Without labels, names with dots such as photo.1.jpg and photo.2.jpg are separate images.
-        return list(sample.images.values())
+        return list(images.values())
     if len(plain) != 1:
-        shard = next(iter(sample.images.values())).shard
         raise UsageError(
-            f"{shard} has {len(sample.images)} images with the key {printable(key)}"
-            f" ({', '.join(sample.images)}): keep one per key."
+            f"{next(iter(images.values())).shard} has {len(images)} images with the key"
+            f" {printable(key)} ({', '.join(images)}): keep one per key."
         )
     return plain
-
-
-def _folder(name: str, has_shard: bool) -> str | None:
-    """Return the first folder in a member's name, or None if there is no folder."""
-    folders = [part for part in name.split("/")[:-1] if part != "."][has_shard:]
-    return folders[0] if folders else None
-
-
-def _checked_bytes(member: Member) -> bytes:
-    encoded = member.read()
-    # The file may have been cut after its members were listed.
-    if len(encoded) < member.size:
-        raise UsageError(f"{member.shard}/{member.name} is truncated.")
-    return encoded

@@ -131,12 +131,7 @@ def category_name(index: int) -> str | None:
         >>> category_name(294)
         'bear'
     """
-    import torch  # slow to import, and the other functions here do not need it
-
-    if not 0 <= index < CLASSES:
-        return None
-    position = int(category_of(torch.tensor(index)))
-    return None if position == NONE else CATEGORIES[position]
+    return next((category for category in CATEGORIES if index in members(category)), None)
 
 
 @cache

@@ -194,10 +194,8 @@ def category_labels(labels: Sequence[str | None], categories: Sequence[str | Non
 def _of_class(label: str | None) -> str | None:
     if label is None:
         return None
-    index = class_index().get(label)
-    if index is None and label.isdecimal():
-        index = int(label)
-    return None if index is None else category_name(index)
+    index = class_index().get(label, int(label) if label.isdecimal() else NONE)
+    return category_name(index)
 
 
 MATCHING = 0.5
