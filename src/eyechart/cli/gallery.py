@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.storage.files import atomic_file
 from eyechart.testsets.testset_settings import SUITE
-from eyechart.visual_change.measure_settings import MeasureSettings
+from eyechart.visual_change.registry import MeasureSettings
 
 GALLERY_SUFFIXES = (".png", ".html")
 

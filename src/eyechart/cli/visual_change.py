@@ -14,8 +14,7 @@ from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of
-from eyechart.visual_change.measure_settings import MeasureSettings
-from eyechart.visual_change.registry import DEFAULT_RULER, find_ruler
+from eyechart.visual_change.registry import DEFAULT_RULER, MeasureSettings, find_ruler
 
 if TYPE_CHECKING:
     from eyechart.visual_change.pairs import ImagePair, PairOutcome, Row

@@ -25,10 +25,9 @@ from eyechart.visual_change.measure_inputs import (
     of_ruler,
     read_images,
 )
-from eyechart.visual_change.measure_settings import DTYPE
-from eyechart.visual_change.registry import DEFAULT_RULER, find_ruler
+from eyechart.visual_change.registry import DEFAULT_RULER, DTYPE, find_ruler
 from eyechart.visual_change.ruler import Ruler
-from eyechart.visual_change.vif.rulers import VifRuler, lost
+from eyechart.visual_change.vif.rulers import VifRuler, delta_v_from_vif
 
 Values = Tensor | NDArray[np.generic]
 """One value per image: a tensor if the corrupted images are a tensor, otherwise a NumPy array."""
@@ -279,7 +278,7 @@ def _compare(
     described = ruler.describe_gray(before, dtype) if isinstance(before, Tensor) else before
     value = ruler.fidelity(described, after)
     count = len(value)
-    delta_v = lost(value, described.measurable)
+    delta_v = delta_v_from_vif(value, described.measurable)
     return Change(
         value,
         delta_v,

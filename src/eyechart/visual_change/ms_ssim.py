@@ -8,7 +8,7 @@ from torch.nn.functional import avg_pool2d
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.ruler import DELTA_V, CleanDescription
+from eyechart.visual_change.ruler import DELTA_V, CleanDescription, has_variation
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 """Exponents of the scales, finest first."""
@@ -84,7 +84,7 @@ class MsSsimRuler:
             mean = _blurred(images)
             scales.append(CleanScale(images, mean, _blurred(images * images) - mean * mean))
         return CleanPyramid(
-            tuple(scales), varied(clean), torch.arange(len(clean), device=clean.device)
+            tuple(scales), has_variation(clean), torch.arange(len(clean), device=clean.device)
         )
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
@@ -104,12 +104,6 @@ class MsSsimRuler:
         else:
             change = 1 - _similarity(description, indices, corrupted)
         return torch.where(description.measurable, change.clamp(0, 1), torch.nan)
-
-
-def varied(images: Tensor) -> Tensor:
-    """Return which images (B, C, H, W) have more than one value, bool (B,)."""
-    levels = images.flatten(1)
-    return levels.amax(dim=1) > levels.amin(dim=1)
 
 
 def _similarity(description: CleanPyramid, indices: Tensor, corrupted: Tensor) -> Tensor:

@@ -27,8 +27,7 @@ from eyechart.images.image_types import to_batch
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.measure import measure_change
 from eyechart.visual_change.measure_inputs import check_pair, read_images
-from eyechart.visual_change.measure_settings import MeasureSettings
-from eyechart.visual_change.registry import find_ruler
+from eyechart.visual_change.registry import MeasureSettings, find_ruler
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""The rulers by name; to add one, write its module and add one line here."""
+"""The rulers by name, and the settings of measuring; to add a ruler, add one line here."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
-from eyechart.core.registry import Registry
+from eyechart.core.options import Device, Option
+from eyechart.core.registry import Registry, one_of
 
 if TYPE_CHECKING:
     # the command line lists the rulers without waiting for torch
@@ -49,3 +51,21 @@ def find_ruler(name: str) -> "Ruler":
     if not isinstance(name, str):
         raise UsageError(f"ruler must be a name such as '{DEFAULT_RULER}', got {brief(name)}.")
     return RULERS[name]
+
+
+DTYPE = "float64"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureSettings:
+    """The ruler, the precision and the device; see `delta_v`."""
+
+    ruler: Annotated[
+        str,
+        Option(help=f"Ruler of visual change: {one_of(RULERS)}.", group="Curves and statistics"),
+    ] = DEFAULT_RULER
+    dtype: Annotated[
+        str,
+        Option(help="Precision of VIF: float64, or float32 (faster on a GPU).", group="Compute"),
+    ] = DTYPE
+    device: Device = "cpu"

@@ -108,3 +108,9 @@ def check_ready(ruler: Ruler) -> None:
     """
     side = ruler.smallest_side
     ruler.describe(torch.zeros(1, 3, side, side, dtype=torch.uint8))
+
+
+def has_variation(images: Tensor) -> Tensor:
+    """Return which images (B, C, H, W) have more than one value, bool (B,)."""
+    levels = images.flatten(1)
+    return levels.amax(dim=1) > levels.amin(dim=1)

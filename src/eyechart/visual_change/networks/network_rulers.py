@@ -12,11 +12,10 @@ from torch import Tensor
 from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.ms_ssim import varied
 from eyechart.visual_change.networks import backbones
 from eyechart.visual_change.networks.backbones import Backbone
 from eyechart.visual_change.networks.weights import has_weights, load_weights
-from eyechart.visual_change.ruler import CleanDescription
+from eyechart.visual_change.ruler import CleanDescription, has_variation
 
 Features = tuple[Tensor, ...]
 """Tensors whose first axis is the images."""
@@ -142,7 +141,7 @@ class NetworkRuler(ABC):
         return CleanFeatures(
             clean,
             self._kept(clean),
-            varied(clean),
+            has_variation(clean),
             len(self.loaded(clean.device).network.stages),
             torch.arange(len(clean), device=clean.device),
         )

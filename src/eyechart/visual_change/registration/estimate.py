@@ -1,7 +1,7 @@
-"""Estimate the map between clean and corrupted images, and measure VIF after undoing it."""
+"""Estimate the map between clean and corrupted images, and say how it moved them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import torch
@@ -14,10 +14,8 @@ from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
 from eyechart.visual_change.registration.view import (
     View,
-    VisibleTerms,
     nearest_error,
     view,
-    visible_terms,
 )
 from eyechart.visual_change.registration.warping import (
     identity_map,
@@ -25,7 +23,6 @@ from eyechart.visual_change.registration.warping import (
     reduced,
     smoothed,
 )
-from eyechart.visual_change.vif.statistics import VCR
 
 HYPOTHESES = (16, 5)
 """Number of maps of the search that are refined on the smallest copies, and on the next larger."""
@@ -272,15 +269,6 @@ def maps_close(maps: Tensor, others: Tensor, size: tuple[int, int], pixels: floa
     return ((maps - others).abs() * corner).sum(dim=(1, 2)) <= pixels
 
 
-@dataclass(frozen=True, eq=False)
-class RegisteredTerms:
-    """The parts of VIF after registration, and how the images were moved."""
-
-    terms: VisibleTerms
-    motion: Motion
-    maps: Tensor
-
-
 def register(copies: CleanCopies, corrupted: Tensor) -> Tensor:
     """Return the maps (B, 2, 3) of gray images (B, H, W), exactly the identity where none helps."""
     size = (corrupted.shape[1], corrupted.shape[2])
@@ -316,46 +304,3 @@ def view_of_clean(clean: Tensor, corrupted: Tensor, maps: Tensor) -> tuple[View,
         return shown, maps
     maps = torch.where(is_better[:, None, None], whole, maps)
     return view(clean, corrupted, maps), maps
-
-
-def registered_terms(
-    clean: Tensor, corrupted: Tensor, noise: Sequence[float] = (0.5,)
-) -> RegisteredTerms:
-    """Return the parts of VIF of gray images (B, H, W) after registration.
-
-    Args:
-        clean: gray levels 0 … 255, of any dtype.
-        corrupted: as many images of the same size.
-        noise: variances σ_n² of the visual noise, in squared gray levels.
-
-    Returns:
-        Numerators and denominators of VIF for each noise variance and scale, and how the images
-        were moved. `result.terms.vif(weights)` is VIF over what is visible; it counts neither the
-        lost area (`result.motion.share`) nor the motion itself.
-    """
-    results: dict[int, RegisteredTerms] = {}
-
-    def one(index: int) -> None:
-        # one image at a time, so that its values cannot depend on the others of the batch
-        part = slice(index, index + 1)
-        maps = register(describe_copies(clean[part]), corrupted[part])
-        shown, maps = view_of_clean(clean[part], corrupted[part], maps)
-        terms = visible_terms(shown, VCR, noise)
-        size = (clean.shape[1], clean.shape[2])
-        results[index] = RegisteredTerms(terms, motion_of(maps, shown.share, size), maps)
-
-    on_all_cores(one, range(len(clean)), one_thread_each=True)
-    parts = [results[index] for index in range(len(clean))]
-    return RegisteredTerms(
-        VisibleTerms(
-            torch.cat([part.terms.kept for part in parts]),
-            torch.cat([part.terms.total for part in parts]),
-        ),
-        Motion(
-            *(
-                torch.cat([getattr(part.motion, field.name) for part in parts])
-                for field in fields(Motion)
-            )
-        ),
-        torch.cat([part.maps for part in parts]),
-    )

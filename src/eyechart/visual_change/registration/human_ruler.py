@@ -26,11 +26,11 @@ from eyechart.visual_change.registration.estimate import (
     register,
     view_of_clean,
 )
-from eyechart.visual_change.registration.view import visible_terms
+from eyechart.visual_change.registration.view import visible_vif
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.ruler import DELTA_V, CleanDescription, Ruler, check_size
 from eyechart.visual_change.vif import pyramid
-from eyechart.visual_change.vif.rulers import SubbandRuler, lost
+from eyechart.visual_change.vif.rulers import SubbandRuler, delta_v_from_vif
 from eyechart.visual_change.vif.statistics import HUMAN, CleanStatistics, Definition
 
 
@@ -174,12 +174,12 @@ class HumanRuler:
             description = description.select(torch.zeros(len(gray), dtype=torch.int64))
         plain = SubbandRuler(self.definition).fidelity(description.statistics, gray)
         vif = torch.cat(
-            _each_part(gray, lambda part: self._registered(description, part, gray[part]))
+            _map_chunks(gray, lambda part: self._registered(description, part, gray[part]))
         )
         # registration never makes a change larger, and equal images have none at all
         is_same = (gray == description.gray).flatten(1).all(dim=1)
         vif = torch.where(is_same, 1.0, torch.maximum(plain, vif))
-        return lost(vif, description.measurable)
+        return delta_v_from_vif(vif, description.measurable)
 
     def _registered(self, description: HumanDescription, part: Tensor, gray: Tensor) -> Tensor:
         """Return VIF (B,) of what was moved, with the penalty; 0 for what was not moved."""
@@ -193,13 +193,12 @@ class HumanRuler:
             return vif
         clean, moved = description.gray[part][places], gray[places]
         shown, maps = view_of_clean(clean, moved, maps[places])
-        terms = visible_terms(shown, self.definition, [self.definition.noise_variance])
         motion = motion_of(maps, shown.share, (gray.shape[1], gray.shape[2]))
-        value = terms.vif(self.definition.scale_weights)[:, 0]
+        value = visible_vif(shown, self.definition)
         return vif.index_copy(0, places, value * self.penalty.retained_fraction(motion))
 
 
-def _each_part(gray: Tensor, work: Callable[[Tensor], Tensor]) -> list[Tensor]:
+def _map_chunks(gray: Tensor, work: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """Return the result of `work` for the indices of each part of the batch, on all cores.
 
     On a CPU, each image is a part, so that its value cannot depend on others.

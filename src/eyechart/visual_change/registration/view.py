@@ -201,28 +201,8 @@ def fitted(reference: Tensor, seen: Tensor, weight: Tensor) -> tuple[Tensor, Ten
     return gain * one + means[1], error
 
 
-@dataclass(frozen=True, eq=False)
-class VisibleTerms:
-    """The sums of VIF per scale, over what the corrupted image shows of the clean one.
-
-    Attributes:
-        kept: the information left, (B, noise variances, scales): the numerators.
-        total: the information of the clean image in the same part, of the same shape.
-    """
-
-    kept: Tensor
-    total: Tensor
-
-    def vif(self, weights: Sequence[float] | None = None) -> Tensor:
-        """Return VIF (B, noise variances), with a weight for each scale, finest first."""
-        scales = self.kept.shape[-1]
-        # small images have fewer scales, and lack the coarsest ones
-        weight = self.kept.new_tensor(list(weights)[:scales] if weights else [1.0] * scales)
-        return (self.kept * weight).sum(dim=-1) / (self.total * weight).sum(dim=-1)
-
-
-def visible_terms(shown: View, definition: Definition, noise: Sequence[float]) -> VisibleTerms:
-    """Return the sums of VIF per scale for one or more variances σ_n² of the visual noise."""
+def visible_vif(shown: View, definition: Definition) -> Tensor:
+    """Return VIF (B,) over what corrupted images show of the clean ones."""
     # float64, which the GPU's kernels need of images that are not integers
     clean = describe_clean(shown.reference.to(torch.float64), definition)
     count = len(clean.scales)
@@ -243,9 +223,15 @@ def visible_terms(shown: View, definition: Definition, noise: Sequence[float]) -
             # the clean image is the same channel with gain 1 and without distortion
             (total, scale.multiplier, torch.zeros_like(error)),
         ):
-            terms = [log_terms(strength / (spread + own), scale.eigenvalues) for own in noise]
-            sums.append(torch.stack([_mean(term, weight, definition) for term in terms], dim=1))
-    return VisibleTerms(torch.stack(kept, dim=2), torch.stack(total, dim=2))
+            ratio = strength / (spread + definition.noise_variance)
+            sums.append(_mean(log_terms(ratio, scale.eigenvalues), weight, definition))
+    # small images have fewer scales, and lack the coarsest ones
+    weights = definition.scale_weights[:count] or (1.0,) * count
+    numerator, denominator = (
+        (torch.stack(sums, dim=1) * sums[0].new_tensor(weights)).sum(dim=-1)
+        for sums in (kept, total)
+    )
+    return numerator / denominator
 
 
 def _mean(terms: Tensor, weight: Tensor, definition: Definition) -> Tensor:

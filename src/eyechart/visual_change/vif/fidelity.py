@@ -45,7 +45,7 @@ def describe_clean(
     `dtype`: the type of the stored subbands; the pyramid and the covariances are always computed in
     float64.
     """
-    statistics = join(_each_part(gray, lambda part: _describe(gray[part], definition, dtype)))
+    statistics = join(map_chunks(gray, lambda part: _describe(gray[part], definition, dtype)))
     if dtype == torch.float64:
         return statistics
     # float32 bands are not precise enough for these images, so they are described again in float64
@@ -60,7 +60,7 @@ def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
 
     `clean` has the same number of images as `corrupted`, or a single image for all.
     """
-    kept = torch.cat(_each_part(corrupted, lambda part: _kept(clean, part, corrupted[part])))
+    kept = torch.cat(map_chunks(corrupted, lambda part: _kept(clean, part, corrupted[part])))
     vif = share(kept, clean.total)
     if clean.exact is None:
         return vif
@@ -150,7 +150,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
     return torch.stack(totals).sum(dim=0)
 
 
-def _each_part(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
+def map_chunks(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
     """Return the result of `work` for each part of the batch; on a CPU, all cores are used."""
     count, pixels = len(gray), gray[0].numel()
     # devices other than CPU and CUDA are treated like a CPU

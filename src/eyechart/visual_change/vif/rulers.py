@@ -81,7 +81,9 @@ class VifRuler(ABC):
         """Return Δv of corrupted images, uint8 (B, C, H, W); NaN where it cannot be measured."""
         if not isinstance(description, CleanStatistics | PixelStatistics):
             raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
-        return lost(self.fidelity(description, to_gray(corrupted)), description.measurable)
+        return delta_v_from_vif(
+            self.fidelity(description, to_gray(corrupted)), description.measurable
+        )
 
     @abstractmethod
     def describe_gray(
@@ -144,7 +146,7 @@ class PixelRuler(VifRuler):
         return pixel_fidelity(description, gray)
 
 
-def lost(vif: Tensor, measurable: Tensor) -> Tensor:
+def delta_v_from_vif(vif: Tensor, measurable: Tensor) -> Tensor:
     """Return Δv = max(0, 1 − VIF), NaN where the clean image is not measurable."""
     # raised contrast gives a VIF above 1, which counts as no change
     return torch.where(measurable, (1 - vif).clamp_min(0), torch.nan)
