@@ -211,12 +211,8 @@ class PairOutcome:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class _LoadedPair:
-    pair: ImagePair
-    digests: tuple[str, str]
-    clean: Tensor
-    corrupted: Tensor
+LoadedPair = tuple[ImagePair, tuple[str, str], Tensor, Tensor]
+"""A pair, the digests of both files, and the images as the ruler reads them."""
 
 
 def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path]]:
@@ -266,19 +262,19 @@ def measure_pairs(
     are kept; a row that was measured from other files or with other settings is an error.
     """
 
-    def prepare(pair: ImagePair) -> PairOutcome | _LoadedPair:
+    def prepare(pair: ImagePair) -> PairOutcome | LoadedPair:
         return _prepare(pair, settings, (known or {}).get(pair.name))
 
     with ThreadPoolExecutor(max_workers=READ_AT_ONCE) as pool:
         # in blocks: `pool.map` over all pairs would read the whole folder ahead
         for start in range(0, len(pairs), READ_AT_ONCE):
-            held: list[_LoadedPair] = []
+            held: list[LoadedPair] = []
             for prepared in pool.map(prepare, pairs[start : start + READ_AT_ONCE]):
                 if isinstance(prepared, PairOutcome):
                     yield prepared
                     continue
                 held.append(prepared)
-                if sum(loaded.clean.numel() for loaded in held) >= MEASURED_PIXELS:
+                if sum(clean.numel() for _, _, clean, _ in held) >= MEASURED_PIXELS:
                     yield from _measure(held, settings)
                     held = []
             if held:
@@ -292,7 +288,7 @@ def gray_of(image: Image.Image) -> Tensor:
 
 def _prepare(
     pair: ImagePair, settings: MeasureSettings, known: Row | None
-) -> PairOutcome | _LoadedPair:
+) -> PairOutcome | LoadedPair:
     try:
         # hashed first: a row that is known needs no decoding
         digests = file_digest(pair.clean), file_digest(pair.corrupted)
@@ -317,20 +313,20 @@ def _prepare(
         # errors about the pixels do not include the file name
         named = any(str(path) in sentence for path in (pair.clean, pair.corrupted))
         return PairOutcome(pair, None, why=sentence if named else f"{pair.corrupted}: {sentence}")
-    return _LoadedPair(pair, digests, clean, corrupted)
+    return pair, digests, clean, corrupted
 
 
-def _measure(held: Sequence[_LoadedPair], settings: MeasureSettings) -> Iterator[PairOutcome]:
+def _measure(held: Sequence[LoadedPair], settings: MeasureSettings) -> Iterator[PairOutcome]:
     device = find_device(settings.device)
     change = measure_change(
-        [loaded.clean.to(device) for loaded in held],
-        [loaded.corrupted.to(device) for loaded in held],
+        [clean.to(device) for _, _, clean, _ in held],
+        [corrupted.to(device) for _, _, _, corrupted in held],
         ruler=settings.ruler,
         dtype=settings.dtype,
     )
-    for index, loaded in enumerate(held):
+    for index, (pair, digests, _, _) in enumerate(held):
         row = Row(
-            loaded.pair.name,
+            pair.name,
             float(change.delta_v[index]),
             float(change.vif[index]),
             float(change.raw[index]),
@@ -340,6 +336,6 @@ def _measure(held: Sequence[_LoadedPair], settings: MeasureSettings) -> Iterator
             bool(change.ill_conditioned[index]),
             settings.ruler,
             settings.dtype,
-            *loaded.digests,
+            *digests,
         )
-        yield PairOutcome(loaded.pair, row)
+        yield PairOutcome(pair, row)

@@ -124,20 +124,15 @@ def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
 
 def _zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
     """Return the source coordinates as fixed-point maps for OpenCV, cached for small images."""
-    make = _kept_zoom_maps if height * width <= LARGEST_KEPT else _new_zoom_maps
+    make = _new_zoom_maps if height * width <= LARGEST_KEPT else _new_zoom_maps.__wrapped__
     return make(height, width, factor)
 
 
 @lru_cache(maxsize=64)
-def _kept_zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
-    return _new_zoom_maps(height, width, factor)
-
-
 def _new_zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
     rows, columns = _zoom_places(height, factor), _zoom_places(width, factor)
     x, y = np.meshgrid(columns.astype(np.float32), rows.astype(np.float32))
-    integer_part, fraction = cv2.convertMaps(x, y, cv2.CV_16SC2)
-    return integer_part, fraction
+    return cv2.convertMaps(x, y, cv2.CV_16SC2)
 
 
 def _between(levels: Tensor, places: NDArray[np.float64], dim: int) -> Tensor:

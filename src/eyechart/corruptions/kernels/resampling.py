@@ -90,10 +90,6 @@ def block_matrix(block: Values, size: int, device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _box_power(side: int, size: int, times: int) -> Tensor:
-    return _new_box_power(side, size, times)
-
-
-def _new_box_power(side: int, size: int, times: int) -> Tensor:
     index = np.arange(size)
     band = np.abs(index[:, None] - index) <= side // 2
     return torch.from_numpy(np.linalg.matrix_power(band / side, times))
@@ -108,7 +104,7 @@ def box_matrix(side: Values, size: int, times: int, device: torch.device) -> Ten
     sides = [int(one) for one in side]
     if len(set(sides)) == 1:
         sides = sides[:1]
-    power = _box_power if size <= LONGEST_KEPT else _new_box_power
+    power = _box_power if size <= LONGEST_KEPT else _box_power.__wrapped__
     return torch.stack([power(one, size, times) for one in sides]).to(device)
 
 

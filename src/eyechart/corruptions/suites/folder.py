@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -248,9 +249,9 @@ def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
         if existing is not None:
             raise UsageError(f"{existing} was not written by this command: {_instead(settings)}.")
         return False
-    record = _read_record(out / RECORD, _instead(settings))
-    before, now = dict(record.settings), asdict(settings)
-    of_now, of_before = now.pop("corruption_versions"), record.corruption_versions
+    before, is_replacing = _read_record(out / RECORD, _instead(settings))
+    now = asdict(settings)
+    of_now, of_before = now.pop("corruption_versions"), before["corruption_versions"]
     if settings.layout is None:  # otherwise `recorded_versions` has one version per corruption
         version = f"{settings.corruption}'s version"
         now[version] = of_now.get(settings.corruption, 1)
@@ -262,14 +263,16 @@ def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
             f"{out} contains images made with {first} {_show(before.get(first))}, not "
             f"{_show(now[first])}: {_instead(settings)}."
         )
-    return record.is_replacing
+    return is_replacing
 
 
 def recorded_versions(out: Path, settings: Settings) -> dict[str, int] | None:
     """Return the corruption versions above 1 in a folder's record; None if there is no record."""
     if not _has_record(out):
         return None
-    return _read_record(out / RECORD, _instead(settings)).corruption_versions
+    recorded, _ = _read_record(out / RECORD, _instead(settings))
+    of_corruptions: dict[str, int] = recorded["corruption_versions"]
+    return of_corruptions
 
 
 def _show(value: object) -> str:
@@ -285,22 +288,12 @@ def _instead(settings: Settings) -> str:
     return "choose another folder or delete it"
 
 
-@dataclass(frozen=True)
-class _FolderRecord:
-    """The content of a folder's record."""
-
-    settings: dict[str, object]
-    corruption_versions: dict[str, int]
-    is_replacing: bool
-
-
-def _read_record(path: Path, instead: str) -> _FolderRecord:
+def _read_record(path: Path, instead: str) -> tuple[dict[str, Any], bool]:
+    """Return the settings in a folder's record, and whether their results are being replaced."""
     try:
         content = json.loads(regular_file(path).read_text(encoding="utf-8"))
-        settings = content["settings"]
-        if isinstance(settings, dict):
-            versions = settings.get("corruption_versions", {})
-            return _FolderRecord(settings, versions, content.get("replacing") is True)
+        if isinstance(content["settings"]["corruption_versions"], dict):
+            return content["settings"], content.get("replacing") is True
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):

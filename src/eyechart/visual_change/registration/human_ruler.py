@@ -114,6 +114,14 @@ class HumanRuler:
     definition: Definition = HUMAN
     penalty: MotionPenalty = field(default_factory=MotionPenalty)
 
+    version, raw_name = 2, DELTA_V
+    smallest_side, full_side = pyramid.SMALLEST_SIDE, pyramid.FULL_SIDE
+    limits = (
+        "Undoes one rotation, scaling, shift, shear or mirroring of the whole image, not waves or"
+        " perspective; color is converted to gray first, clean images that are nearly constant or a"
+        " pure grating have no Δv, and raised contrast counts as no change."
+    )
+
     @property
     def name(self) -> str:
         """The name of the definition."""
@@ -123,35 +131,6 @@ class HumanRuler:
     def summary(self) -> str:
         """What the ruler measures, as a sentence."""
         return self.definition.summary
-
-    @property
-    def version(self) -> int:
-        """The version, increased when the ruler gives different values for the same images."""
-        return 2
-
-    @property
-    def smallest_side(self) -> int:
-        """Minimum width and height of images, in pixels."""
-        return pyramid.SMALLEST_SIDE
-
-    @property
-    def full_side(self) -> int:
-        """Minimum length of the shorter side at which all scales are used, in pixels."""
-        return pyramid.FULL_SIDE
-
-    @property
-    def limits(self) -> str:
-        """The ruler's limitations, as a sentence."""
-        return (
-            "Undoes one rotation, scaling, shift, shear or mirroring of the whole image, not waves"
-            " or perspective; color is converted to gray first, clean images that are nearly"
-            " constant or a pure grating have no Δv, and raised contrast counts as no change."
-        )
-
-    @property
-    def raw_name(self) -> str:
-        """Δv itself, because it is already between 0 and 1."""
-        return DELTA_V
 
     def raw(self, delta_v: Tensor) -> Tensor:
         """Return Δv unchanged."""

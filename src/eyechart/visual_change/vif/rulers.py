@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +31,15 @@ class VifRuler(ABC):
 
     definition: Definition
 
+    smallest_side: ClassVar[int]
+    full_side: ClassVar[int]
+    raw_name = DELTA_V
+    version = 1
+    limits = (
+        "Color is converted to gray first; clean images that are nearly constant or a pure grating"
+        " have no Δv, and raised contrast counts as no change."
+    )
+
     @property
     def name(self) -> str:
         """The name of the definition."""
@@ -39,34 +49,6 @@ class VifRuler(ABC):
     def summary(self) -> str:
         """What the ruler measures, as a sentence."""
         return self.definition.summary
-
-    @property
-    def version(self) -> int:
-        """The version, increased when VIF gives different values for the same images."""
-        return 1
-
-    @property
-    @abstractmethod
-    def smallest_side(self) -> int:
-        """Minimum width and height of images, in pixels."""
-
-    @property
-    @abstractmethod
-    def full_side(self) -> int:
-        """Minimum length of the shorter side at which all scales are used, in pixels."""
-
-    @property
-    def limits(self) -> str:
-        """The ruler's limitations, as a sentence."""
-        return (
-            "Color is converted to gray first; clean images that are nearly constant or a pure"
-            " grating have no Δv, and raised contrast counts as no change."
-        )
-
-    @property
-    def raw_name(self) -> str:
-        """Δv itself, because 1 − VIF is already between 0 and 1."""
-        return DELTA_V
 
     def raw(self, delta_v: Tensor) -> Tensor:
         """Return Δv unchanged."""
@@ -103,15 +85,7 @@ class VifRuler(ABC):
 class SubbandRuler(VifRuler):
     """VIF on the subbands of a steerable pyramid."""
 
-    @property
-    def smallest_side(self) -> int:
-        """Minimum width and height of images, in pixels."""
-        return pyramid.SMALLEST_SIDE
-
-    @property
-    def full_side(self) -> int:
-        """Minimum length of the shorter side at which all scales are used, in pixels."""
-        return pyramid.FULL_SIDE
+    smallest_side, full_side = pyramid.SMALLEST_SIDE, pyramid.FULL_SIDE
 
     def describe_gray(self, gray: Tensor, dtype: torch.dtype = torch.float64) -> CleanStatistics:
         """Return the statistics of clean gray images (B, H, W)."""
@@ -126,15 +100,8 @@ class SubbandRuler(VifRuler):
 class PixelRuler(VifRuler):
     """VIF in the pixel domain, always in float64."""
 
-    @property
-    def smallest_side(self) -> int:
-        """Minimum width and height of images, in pixels."""
-        return pixel.SMALLEST_SIDE
-
-    @property
-    def full_side(self) -> int:
-        """Equal to `smallest_side`, because all scales are used at every valid size."""
-        return pixel.SMALLEST_SIDE
+    # all scales are used at every valid size
+    smallest_side = full_side = pixel.SMALLEST_SIDE
 
     def describe_gray(self, gray: Tensor, dtype: torch.dtype = torch.float64) -> PixelStatistics:
         """Return the statistics of clean gray images (B, H, W)."""
