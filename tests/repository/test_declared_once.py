@@ -83,7 +83,7 @@ REGISTRIES = {
         list(NETWORKS),
         {"models/network_registry.py"},
         {
-            "structure/structure_settings.py": "those of two published studies",
+            "cli/holdout.py": "those of two published studies",
         },
     ),
     "recruiters": Declared(list(RECRUITERS), {"eyechart_experiment/recruiters/"}),

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from eyechart.core.arguments import as_text, as_texts, as_within
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.results.schema import Results
-from eyechart.scores.registry import SCORES
+
+if TYPE_CHECKING:
+    # slow to import, and the command's help reads the declarations above
+    from eyechart.results.schema import Results
 
 POINT = "point"
 """Written after a number, with a colon: the score itself must reach it, not its interval."""
@@ -76,7 +79,7 @@ class FloorOutcome:
     sentence: str
 
 
-def floor_outcomes(results: Results, floors: Sequence[Floor]) -> list[FloorOutcome]:
+def floor_outcomes(results: "Results", floors: Sequence[Floor]) -> list[FloorOutcome]:
     """Return the outcome for each required score and model.
 
     The confidence bound must reach the limit: the lower end of the 95 % interval, or the upper end
@@ -89,7 +92,9 @@ def floor_outcomes(results: Results, floors: Sequence[Floor]) -> list[FloorOutco
     return [outcome for floor in floors for outcome in _outcomes(results, floor)]
 
 
-def _outcomes(results: Results, floor: Floor) -> Iterator[FloorOutcome]:
+def _outcomes(results: "Results", floor: Floor) -> Iterator[FloorOutcome]:
+    from eyechart.scores.registry import SCORES  # slow to import, like the results
+
     score = SCORES[floor.name]
     for model in results.models:
         known = {
