@@ -18,11 +18,17 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.images.labels.imagenet import class_names, wordnet_ids
 from eyechart.models.adapter import ADAPTERS, need
+from eyechart.models.adapters.classifier_zoos import (
+    robustbench_models,
+    robustbench_package,
+    robustbench_steps,
+    torchvision_steps,
+)
 from eyechart.models.adapters.clip_models import PROMPT, texts_of
 from eyechart.models.adapters.hf_models import steps_of
-from eyechart.models.adapters.outputs import meaning_of, unknown_of_many
-from eyechart.models.adapters.zoo import zoo
+from eyechart.models.adapters.zoo import unknown_of_many, zoo
 from eyechart.models.find import load_model
+from eyechart.models.label_map import meaning_of
 from places import ROOT
 from tiny_zoo import (
     COLORS,
@@ -607,8 +613,6 @@ def test_torchvision_says_that_a_file_of_weights_is_damaged(torch_home, tmp_path
 
 
 def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_color():
-    from eyechart.models.adapters.torchvision_models import steps_of as steps_of_weights
-
     models = zoo_of("torchvision.models", "torchvision")
     image = Image.new("RGB", (224, 224), (12, 134, 256 - 7))
     color = torch.tensor([12, 134, 249], dtype=torch.uint8).view(1, 3, 1, 1)
@@ -621,7 +625,7 @@ def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_color():
             transform = weights.transforms()
             with quiet():
                 theirs = transform(image)
-            steps = steps_of_weights(transform)
+            steps = torchvision_steps(transform)
             assert theirs.shape[1:] == (steps.side, steps.side), weights
             torch.testing.assert_close(steps(color)[0, :, 0, 0], theirs[:, 90, 90])
             assert meaning_of(weights.meta["categories"], "x") == (None, None), weights
@@ -653,10 +657,8 @@ def test_torchvision_without_weights_on_this_machine_says_how_to_fetch_them(tmp_
 @pytest.fixture
 def robustbench(tmp_path, monkeypatch):
     """The package, in a folder where it finds random weights of its ResNet-18."""
-    from eyechart.models.adapters.robustbench_models import package
-
     try:
-        utils = package()
+        utils = robustbench_package()
     except UsageError as error:
         pytest.skip(str(error))
     monkeypatch.chdir(tmp_path)
@@ -684,11 +686,9 @@ def test_robustbench_gives_the_logits_of_the_network_behind_its_normalisation(
 
 @pytest.mark.slow
 def test_robustbench_has_a_side_for_each_of_its_models(robustbench):
-    from eyechart.models.adapters.robustbench_models import known_models, steps_for
-
     sides = {
-        name: steps_for(name, threat).side
-        for threat, names in known_models().items()
+        name: robustbench_steps(name, threat).side
+        for threat, names in robustbench_models().items()
         for name in names
     }
     assert sides["Wong2020Fast"] == 288
@@ -696,10 +696,9 @@ def test_robustbench_has_a_side_for_each_of_its_models(robustbench):
 
 
 def test_robustbench_has_the_models_of_the_study(robustbench):
-    from eyechart.models.adapters.robustbench_models import known_models
     from eyechart.models.published_study import STUDIES
 
-    known = {name for names in known_models().values() for name in names}
+    known = {name for names in robustbench_models().values() for name in names}
     for model in STUDIES["vcr"]:
         prefix, _, name = model.spec.partition(":")
         assert prefix != "robustbench" or name in known
@@ -725,4 +724,5 @@ def test_the_study_is_made_of_models_that_timm_has():
 def test_every_adapter_names_a_module_that_is_there():
     folder = ROOT / "src" / "eyechart" / "models" / "adapters"
     for prefix in ADAPTERS:
-        assert (folder / f"{ADAPTERS[prefix].home}.py").is_file()
+        module, _, function = ADAPTERS[prefix].home.partition(":")
+        assert f"def {function}(" in (folder / f"{module}.py").read_text("utf-8")

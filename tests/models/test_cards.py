@@ -14,10 +14,9 @@ from commands import assert_rejected
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.images.labels.matching import native_labels
 from eyechart.models.find import load_model, reject_unused
-from eyechart.models.label_map import find_map, map_of
+from eyechart.models.label_map import find_map, log_probabilities, map_of
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.models.probabilities import log_probabilities
 from small_models import save_images
 
 CPU = torch.device("cpu")

@@ -17,7 +17,7 @@ import eyechart as ec
 import small_models
 from commands import assert_rejected
 from eyechart.images.stimulus import find_stimulus
-from eyechart.models.defenses.clahe import equalize, equalize_levels
+from eyechart.models.defenses.clahe import equalize, equalize_levels, to_lab, to_rgb
 from eyechart.models.defenses.crops import ten_views
 from eyechart.models.defenses.defended import (
     apply_defenses,
@@ -26,11 +26,10 @@ from eyechart.models.defenses.defended import (
     non_local_means,
     ten_crop,
 )
-from eyechart.models.defenses.lab import to_lab, to_rgb
 from eyechart.models.defenses.non_local_means import denoise, noise_level
 from eyechart.models.defenses.registry import DEFENSES, split_name
 from eyechart.models.find import load_model
-from eyechart.models.label_map import map_of
+from eyechart.models.label_map import log_probabilities, map_of
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.probabilities import log_probabilities
 from eyechart.reports.titles import short_names

@@ -12,7 +12,7 @@ from torch import nn
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.models.find import load_model
-from eyechart.models.probabilities import log_probabilities
+from eyechart.models.label_map import log_probabilities
 from outside import outside
 from tiny_networks import random_images, tiny
 from trap import Trap

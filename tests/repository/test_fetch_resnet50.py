@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 
 from eyechart.images.labels.imagenet import wordnet_ids
+from eyechart.models.adapter import Request
 from eyechart.models.checkpoint import Checkpoint, model_of
-from eyechart.models.request import Request
 from places import ROOT
 
 TOOL = ROOT / "tools" / "fetch_resnet50"

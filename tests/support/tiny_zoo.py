@@ -14,8 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.models.adapter import need
-from eyechart.models.request import Request
+from eyechart.models.adapter import Request, need
 
 CPU = Request(torch.device("cpu"))
 COLORS = ("scarlet", "olive", "navy", "teal", "plum")

@@ -7,18 +7,42 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.registry import Registry
 from eyechart.models.model import Model, in_one_line
-from eyechart.models.request import Request
 
 Untyped = Any
 """Type of objects from model zoos, since most zoos declare no types."""
 
 
 @dataclass(frozen=True)
+class Request:
+    """The settings that an adapter gets in addition to the model's name.
+
+    `half`: whether to use bfloat16, None if not specified. `trust`: whether files that can run code
+    may be read; users must allow this explicitly. `prompt` and `class_names` are for models that
+    compare images with texts. `download`: whether missing weights may be downloaded.
+    """
+
+    device: torch.device
+    half: bool | None = None
+    trust: bool = False
+    prompt: str | None = None
+    class_names: tuple[str, ...] | None = None
+    download: bool = False
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The requested precision of modules; by default bfloat16 on a GPU, otherwise float32."""
+        wanted = self.device.type == "cuda" if self.half is None else self.half
+        return torch.bfloat16 if wanted else torch.float32
+
+
+@dataclass(frozen=True)
 class Adapter:
-    """Loads `prefix:name` with the function `load(name, request)` of the module `home`.
+    """Loads `prefix:name` with a function (name, request), written "module:function" in `home`.
 
     `takes`: what the user writes after the colon. `extra`: the eyechart extra that installs its
     dependencies, "" if there are none. `packages`: importable packages; any one of them suffices.
@@ -37,19 +61,27 @@ class Adapter:
         return not self.packages or any(find_spec(package) for package in self.packages)
 
     def load(self, name: str, request: Request) -> Model:
-        """Return the model with this name; the module `home` is only imported by this call."""
-        module = import_module(f"eyechart.models.adapters.{self.home}")
-        model: Model = module.load(name, request)
+        """Return the model with this name; the module in `home` is only imported by this call."""
+        module, _, function = self.home.partition(":")
+        load = getattr(import_module(f"eyechart.models.adapters.{module}"), function)
+        model: Model = load(name, request)
         return model
 
 
 ADAPTERS: Registry[Adapter] = Registry("kind of model")
 
 for _adapter in (
-    Adapter("timm", "timm_models", "NAME", "timm, with its data configuration", "timm", ("timm",)),
+    Adapter(
+        "timm",
+        "classifier_zoos:load_timm",
+        "NAME",
+        "timm, with its data configuration",
+        "timm",
+        ("timm",),
+    ),
     Adapter(
         "torchvision",
-        "torchvision_models",
+        "classifier_zoos:load_torchvision",
         "NAME[/WEIGHTS]",
         "torchvision, with the transforms of its weights",
         "torchvision",
@@ -57,7 +89,7 @@ for _adapter in (
     ),
     Adapter(
         "hf",
-        "hf_models",
+        "hf_models:load",
         "REPO or FOLDER",
         "transformers' image classifiers, with their processor",
         "hf",
@@ -65,7 +97,7 @@ for _adapter in (
     ),
     Adapter(
         "clip",
-        "clip_models",
+        "clip_models:load",
         "NAME[/WEIGHTS], REPO or FOLDER",
         "images compared with class names, by open_clip or transformers",
         "clip",
@@ -73,7 +105,7 @@ for _adapter in (
     ),
     Adapter(
         "dinov2",
-        "dinov2_models",
+        "hf_models:load_dinov2",
         "SIZE, REPO or FOLDER[/ENTRY]",
         "DINOv2 with its linear head, by transformers or torch hub",
         "hf",
@@ -81,22 +113,24 @@ for _adapter in (
     ),
     Adapter(
         "robustbench",
-        "robustbench_models",
+        "classifier_zoos:load_robustbench",
         "NAME",
         "RobustBench's models for ImageNet",
         "robustbench",
         ("robustbench",),
     ),
-    Adapter("onnx", "onnx_file", "FILE", "an ONNX file, by onnxruntime", "onnx", ("onnxruntime",)),
+    Adapter(
+        "onnx", "onnx_file:load", "FILE", "an ONNX file, by onnxruntime", "onnx", ("onnxruntime",)
+    ),
     Adapter(
         "tflite",
-        "tflite_file",
+        "tflite_file:load",
         "FILE",
         "a TensorFlow Lite file, by ai-edge-litert",
         "tflite",
         ("ai_edge_litert",),
     ),
-    Adapter("python", "python_object", "module:attribute", "a custom module or function"),
+    Adapter("python", "python_object:load", "module:attribute", "a custom module or function"),
 ):
     ADAPTERS.add(_adapter.prefix, _adapter)
 

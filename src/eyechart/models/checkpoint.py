@@ -17,14 +17,13 @@ from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import write_torch
 from eyechart.core.storage.run_folder import Settings
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.models.adapter import ADAPTERS
+from eyechart.models.adapter import ADAPTERS, Request
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.last_layer import fit_last_layer
 from eyechart.models.model import Model, identity_of, prepared
 from eyechart.models.network_registry import ZOOS
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Channels, Preprocessing
-from eyechart.models.request import Request
 
 MARK, VERSION = "eyechart_checkpoint", 1
 

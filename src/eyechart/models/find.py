@@ -13,15 +13,13 @@ from eyechart.core.arguments import as_flag, as_list, as_path, as_text, as_texts
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import Registry, unknown_name
-from eyechart.models.adapter import ADAPTERS
+from eyechart.models.adapter import ADAPTERS, Request
+from eyechart.models.adapters.python_object import from_object, is_importable, name_of
+from eyechart.models.adapters.torch_files import TORCH_SUFFIXES, load_file
 from eyechart.models.card import CARD_SUFFIXES, Card, read_card
 from eyechart.models.efficientnet_lite import SIZES, load_efficientnet_lite
-from eyechart.models.imports import is_importable
 from eyechart.models.label_map import LabelMap, find_map, map_of
 from eyechart.models.model import Forward, Model
-from eyechart.models.objects import from_object, name_of
-from eyechart.models.request import Request
-from eyechart.models.torch_files import TORCH_SUFFIXES, load_file
 
 NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model")
 """The models that are available by name."""

@@ -1,6 +1,8 @@
 """The meaning of a model's outputs if they are not ImageNet's 1,000 classes in order."""
 
 import csv
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,8 +12,8 @@ from torch import Tensor
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
-from eyechart.images.labels.imagenet import CLASSES, class_index
-from eyechart.models.probabilities import log_probabilities
+from eyechart.images.labels.imagenet import CLASSES
+from eyechart.images.labels.imagenet import class_index, class_names, wordnet_ids
 
 BACKGROUND_FIRST = "background-first"
 """TensorFlow's order: an output for "background", then ImageNet's classes."""
@@ -142,3 +144,85 @@ def _column(lines: list[str]) -> list[str]:
     if wanted is None:
         return [row[0].strip() for row in rows]
     return [row[wanted].strip() if wanted < len(row) else "" for row in rows[1:]]
+
+
+TOLERANCE = 5e-3
+"""Tolerance for the sum of probabilities: bfloat16 represents 0.998 with an error of up to 0.002.
+"""
+
+
+def log_probabilities(scores: Tensor) -> Tensor:
+    """Return the natural logarithms of the class probabilities, float32 (B, K).
+
+    If all rows are non-negative and sum to 1, the scores are taken as probabilities, otherwise as
+    logits. Probabilities are clamped to at least float32's smallest normal number, 1.2e-38.
+
+    Example:
+        >>> log_probabilities(torch.tensor([[0.25, 0.75]])).exp()
+        tensor([[0.2500, 0.7500]])
+        >>> log_probabilities(torch.tensor([[0.0, 0.0]])).exp()
+        tensor([[0.5000, 0.5000]])
+    """
+    scores = scores.float()
+    is_normalized = are_probabilities(scores)
+    # Without the floor, a probability of 0 would become −∞.
+    logarithms = scores.clamp(min=torch.finfo(torch.float32).tiny).log()
+    # Both are computed, so that choosing between them does not synchronize a GPU.
+    return torch.where(is_normalized, logarithms, scores.log_softmax(dim=1))
+
+
+def reject_probabilities(scores: Tensor, name: str = "The network") -> None:
+    """Raise a UsageError if scores are probabilities: cross-entropy needs logits."""
+    if bool(are_probabilities(scores.float())):
+        raise UsageError(
+            f"{name} returns probabilities, but training needs logits: give the network without"
+            " its softmax."
+        )
+
+
+def are_probabilities(scores: Tensor) -> Tensor:
+    """Return whether all rows (B, K) are non-negative and sum to 1, as a tensor with one value."""
+    return (scores >= 0).all() & ((scores.sum(dim=1) - 1).abs() <= TOLERANCE).all()
+
+
+AGREEMENT = 0.5
+"""Fraction of output names that must match ImageNet's class names in order. If the outputs had any
+other order, hardly any would match.
+"""
+
+
+def meaning_of(
+    labels: Sequence[str], source: str
+) -> tuple[LabelMap | None, tuple[str, ...] | None]:
+    """Return which outputs to keep, and their names if they are not ImageNet's.
+
+    1,000 outputs are ImageNet's if their labels are ImageNet's or generic (LABEL_0, …). If there is
+    one extra output at the front, as in models from TensorFlow, it is dropped. If there are more
+    outputs and their labels include all of ImageNet's WordNet ids, these are selected.
+    """
+    if len(labels) == CLASSES and (_say_nothing(labels) or _are_imagenet(labels)):
+        return None, None
+    if len(labels) == CLASSES + 1 and _are_imagenet(labels[1:]):
+        return find_map(BACKGROUND_FIRST), None
+    if set(wordnet_ids()) <= set(labels):
+        return map_of(list(labels), source), None
+    return None, tuple(labels)
+
+
+def _say_nothing(labels: Sequence[str]) -> bool:
+    # LABEL_0, LABEL_1, … is what transformers writes for classes without names.
+    return all(re.fullmatch(r"(LABEL_)?\d*", label) for label in labels)
+
+
+def _are_imagenet(labels: Sequence[str]) -> bool:
+    """Return whether most labels contain the class's WordNet id or its name."""
+    # Zoos spell names differently, so not every name has to match.
+    same = sum(
+        wnid in label or _plain(name) in map(_plain, label.split(","))
+        for label, wnid, name in zip(labels, wordnet_ids(), class_names(), strict=True)
+    )
+    return same >= AGREEMENT * len(labels)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", " ", name).strip().lower()

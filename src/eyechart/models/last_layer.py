@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.randomness import hash64
+from eyechart.models.label_map import reject_probabilities
 from eyechart.models.model import in_one_line
-from eyechart.models.probabilities import reject_probabilities
 
 SHAPE = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
 """The attributes of a convolution other than its numbers of channels."""

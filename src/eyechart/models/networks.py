@@ -11,7 +11,7 @@ from torch.nn import functional
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.models.adapter import need
-from eyechart.models.imports import import_object
+from eyechart.models.adapters.python_object import import_object
 from eyechart.models.model import in_one_line
 from eyechart.models.network_registry import ACCEPTED, NETWORKS, ZOOS
 

@@ -21,11 +21,9 @@ from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
-from eyechart.models.defenses.defended import apply_defenses
-from eyechart.models.defenses.defense import read_defenses
+from eyechart.models.defenses.defended import apply_defenses, read_defenses
 from eyechart.models.find import load_model
-from eyechart.models.model import Model, ModelOrigin
-from eyechart.models.recorded import ModelRecord
+from eyechart.models.model import Model, ModelOrigin, ModelRecord
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import Floor, FloorOutcome, floor_outcomes
@@ -59,7 +57,7 @@ from eyechart.results.schema import Results
 from eyechart.testsets.testset import read_testset
 
 if TYPE_CHECKING:
-    from eyechart.models.defenses.defense import Defense
+    from eyechart.models.defenses.defended import Defense
     from eyechart.pipeline.settings import OneModel
 
 

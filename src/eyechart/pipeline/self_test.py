@@ -16,6 +16,7 @@ from torch import Tensor
 from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
+from eyechart.models.label_map import are_probabilities, log_probabilities
 from eyechart.models.model import Model
 from eyechart.models.probabilities import are_probabilities, log_probabilities
 from eyechart.predictions.batches import COUNT, destroyed_images

@@ -21,8 +21,8 @@ from eyechart.images.labels.spaces import ENTRY16
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.checkpoint import Checkpoint, read_checkpoint
 from eyechart.models.find import reject_unused
+from eyechart.models.label_map import reject_probabilities
 from eyechart.models.model import Model, in_one_line
-from eyechart.models.probabilities import reject_probabilities
 from eyechart.pipeline.evaluate import predict_and_score
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import ImageSource

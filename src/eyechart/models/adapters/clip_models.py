@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 
 from eyechart.core.errors import UsageError
 from eyechart.images.labels.imagenet import class_names
-from eyechart.models.adapter import Untyped, need
+from eyechart.models.adapter import Request, Untyped, need
 from eyechart.models.adapters.hf_models import (
     is_repository,
     options_for,
@@ -24,11 +24,9 @@ from eyechart.models.adapters.hf_models import (
     transformers,
     without_bars,
 )
-from eyechart.models.adapters.outputs import unknown_of_many
-from eyechart.models.adapters.zoo import finished, interpolation, square, zoo
+from eyechart.models.adapters.zoo import finished, interpolation, square, unknown_of_many, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.models.request import Request
 
 PROMPT = "a picture of {}"
 """The VCR study's prompt."""

@@ -9,16 +9,16 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor, nn
 
 from eyechart.core.errors import UsageError
-from eyechart.models.adapter import Untyped, need
-from eyechart.models.adapters.outputs import Scores
+from eyechart.models.adapter import Request, Untyped, need
 from eyechart.models.adapters.zoo import finished, interpolation, square, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
-from eyechart.models.request import Request
 
 STIMULUS = 224
 PIL_RESAMPLING = ("nearest", "bicubic", "bilinear", "bicubic", "bilinear", "bilinear")
@@ -136,3 +136,53 @@ def _resampling(processor: Untyped) -> str:
     if isinstance(resample, int):
         return PIL_RESAMPLING[int(resample)]
     return interpolation(str(getattr(resample, "value", resample)))
+
+
+SIZES = ("small", "base", "large", "giant")
+HUB_ENTRY = "dinov2_vitg14_lc"
+"""The giant model with the linear head on its last layer, as in the VCR study."""
+
+STEPS = Preprocessing(224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), interpolation="bicubic")
+"""The preprocessing of DINOv2's evaluation, after resizing to 256 px and cropping to 224 px."""
+
+
+def load_dinov2(name: str, request: Request) -> Model:
+    """Return the model given by a size, a repository, a folder, or torch hub's CHECKOUT[/ENTRY]."""
+    folder, entry = _checkout(name)
+    if folder is not None:
+        return _from_checkout(name, folder, entry, request)
+    if name in SIZES:
+        name = f"facebook/dinov2-{name}-imagenet1k-1-layer"
+    return load_classifier(name, "dinov2", request)
+
+
+def _checkout(name: str) -> tuple[Path | None, str]:
+    path = Path(name)
+    if (path / "hubconf.py").is_file():
+        return path, HUB_ENTRY
+    # CHECKOUT/ENTRY: the last part names a function, not a file.
+    if (path.parent / "hubconf.py").is_file() and not path.exists():
+        return path.parent, path.name
+    return None, ""
+
+
+def _from_checkout(name: str, folder: Path, entry: str, request: Request) -> Model:
+    spec = f"dinov2:{name}"
+    if not request.trust:
+        raise UsageError(f"{spec} runs the code in {folder}: add --trust if you trust its author.")
+    with zoo(spec, request):
+        network = torch.hub.load(str(folder), entry, source="local")  # type: ignore[no-untyped-call]
+    return finished(spec, network.float(), request, STEPS)
+
+
+class Scores(nn.Module):
+    """Wraps a network that returns a record, and returns only its logits."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits (B, K)."""
+        logits: Tensor = self.network(images).logits
+        return logits

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.models.adapter import Untyped, need
+from eyechart.models.adapter import Request, Untyped, need
+from eyechart.models.adapters.torch_files import Batches, read_model
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.models.request import Request
-from eyechart.models.torch_files import Batches, read_model
 
 Numbers = NDArray[Untyped]
 

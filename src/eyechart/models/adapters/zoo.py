@@ -3,6 +3,7 @@
 Each zoo's adapter determines the model and the meaning of its outputs.
 """
 
+import difflib
 import hashlib
 import logging
 import sys
@@ -14,11 +15,11 @@ from contextvars import ContextVar
 from torch import nn
 
 from eyechart.core.errors import UsageError, is_out_of_memory
-from eyechart.models.adapters.outputs import meaning_of
+from eyechart.models.adapter import Request
+from eyechart.models.adapters.torch_files import anything, weights_only
+from eyechart.models.label_map import meaning_of
 from eyechart.models.model import Model, identity_of, in_one_line, prepared
 from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
-from eyechart.models.request import Request
-from eyechart.models.torch_files import anything, weights_only
 
 # A context variable, so that only the thread that loads a model is kept offline.
 _offline = ContextVar("_offline", default=False)
@@ -191,3 +192,21 @@ def interpolation(name: str) -> str:
         # Lanczos and others: bicubic is the closest that tensors support.
         return "bicubic"
     return name
+
+
+NEAR_ENOUGH = 40
+"""Maximum number of known names to list in an error."""
+
+
+def unknown_of_many(kind: str, name: str, known: Sequence[str], where: str) -> UsageError:
+    """Return the error for an unknown name, which suggests similar names or says where to look.
+
+    Case is ignored when names are compared, since zoos use capitals.
+    """
+    spelt = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), spelt, n=2)
+    if not near and len(known) > NEAR_ENOUGH:
+        return UsageError(f"Unknown {kind} '{name}': {where} lists the known names.")
+    names = " or ".join(f"'{spelt[one]}'" for one in near)
+    hint = f"Did you mean {names}?" if near else f"Known: {', '.join(sorted(known))}."
+    return UsageError(f"Unknown {kind} '{name}'. {hint}")

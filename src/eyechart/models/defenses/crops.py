@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from eyechart.models.defenses.defense import Ask, Defense, Kind, Setting
+from eyechart.models.defenses.defended import Ask, Defense, Kind, Setting
 from eyechart.models.defenses.registry import TEN_CROP
-from eyechart.models.probabilities import log_probabilities
+from eyechart.models.label_map import log_probabilities
 
 
 def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, int]]) -> str:

@@ -4,18 +4,151 @@ A defended model is used like any other model: it has its own name and identity,
 everything else with the model that it wraps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import as_list, as_text
 from eyechart.core.devices import image_device
+from eyechart.core.errors import UsageError
+from eyechart.core.parallel import on_all_cores
+from eyechart.core.registry import unknown_name
 from eyechart.images.image_types import to_rgb_levels
-from eyechart.models.defenses.defense import Ask, Defense, checked_defense, read_defenses
-from eyechart.models.defenses.registry import CENTER_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
+from eyechart.models.defenses.registry import (
+    CENTER_CROP,
+    CLAHE,
+    DEFENSES,
+    NON_LOCAL_MEANS,
+    TEN_CROP,
+)
 from eyechart.models.model import Model
+
+Ask = Callable[[Tensor], Tensor]
+"""Function from 8-bit images (B, 3, H, W) to scores (B, K)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A numeric setting of a defense, which must be above 0 and at most `most`."""
+
+    name: str
+    usual: float
+    most: float
+    step: int = 0
+    """Which values are accepted: any number if `step` is 0, integers if 1, odd integers if 2."""
+
+    def read(self, value: float, defense: str) -> float:
+        """Return the value, as an int if `step` is not 0; raise a UsageError if it is invalid."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and 0 < value <= self.most and self._fits(value):
+            return int(value) if self.step else float(value)
+        kind = ("a number above 0 and", "a whole number from 1 to", "an odd whole number from 1 to")
+        at_most = " at most" if self.step == 0 else ""
+        raise UsageError(
+            f"{self.name} of the defense {defense} must be {kind[self.step]}{at_most}"
+            f" {self.most:g}, got {value!r}."
+        )
+
+    def _fits(self, value: float) -> bool:
+        return self.step == 0 or (value == int(value) and (self.step == 1 or value % 2 == 1))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of defense: its settings, and the function that computes scores.
+
+    `scores` is called with (ask, images, **settings).
+    """
+
+    settings: tuple[Setting, ...]
+    scores: Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Defense:
+    """A defense with all its settings, in the order in which they are declared."""
+
+    name: str
+    settings: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """The name as users type it, followed by the settings that differ from their defaults."""
+        usual = {setting.name: setting.usual for setting in DEFENSES[self.name].settings}
+        unusual = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
+        return f"{self.name}:{','.join(unusual)}" if unusual else self.name
+
+    def __call__(self, ask: Ask, images: Tensor) -> Tensor:
+        """Return the scores of images with this defense; `ask` calls the defended model."""
+        return DEFENSES[self.name].scores(ask, images, **self.settings)
+
+
+def read_defenses(names: Sequence[str | Defense]) -> tuple[Defense, ...]:
+    """Return the defenses with these names; raise a UsageError if one is invalid."""
+    return tuple(
+        name if isinstance(name, Defense) else _read(as_text(name, "Each of defenses"))
+        for name in as_list(names, "defenses")
+    )
+
+
+def checked_defense(name: str, settings: Mapping[str, float]) -> Defense:
+    """Return the defense with these settings; missing settings get their defaults.
+
+    Raises:
+        UsageError: If a setting is unknown or invalid.
+    """
+    known = {setting.name: setting for setting in DEFENSES[name].settings}
+    for key in settings:
+        if key not in known:
+            raise unknown_name(f"setting of the defense {name}", key, known)
+    filled = {key: settings.get(key, setting.usual) for key, setting in known.items()}
+    return Defense(name, {key: known[key].read(value, name) for key, value in filled.items()})
+
+
+def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the scores function of a defense that only changes the images.
+
+    On a CPU, every core processes one image at a time.
+    """
+
+    def scores(ask: Ask, images: Tensor, **settings: float) -> Tensor:
+        if images.device.type != "cpu":
+            return ask(change(images, **settings))
+        # By position, since cores finish in any order.
+        changed: dict[int, Tensor] = {}
+
+        def work(position: int) -> None:
+            changed[position] = change(images[position : position + 1], **settings)
+
+        on_all_cores(work, range(len(images)))
+        return ask(torch.cat([changed[position] for position in range(len(images))]))
+
+    return scores
+
+
+def _read(text: str) -> Defense:
+    name, colon, pairs = text.partition(":")
+    settings: dict[str, float] = {}
+    for pair in pairs.split(",") if colon else ():
+        key, _, number = pair.partition("=")
+        value = _number(number)
+        if key in settings or value is None:
+            raise UsageError(
+                "A defense must be a name, optionally followed by numeric settings, such as"
+                f" clahe:clip=3,tiles=4, got '{text}'."
+            )
+        settings[key] = value
+    return checked_defense(name, settings)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 class Defended(Model):

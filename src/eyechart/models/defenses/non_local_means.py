@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eyechart.models.defenses.clahe import mirrored
-from eyechart.models.defenses.defense import Kind, Setting, before_model
+from eyechart.models.defenses.defended import Kind, Setting, before_model
 
 QUARTILE = 0.6744897501960817
 """The third quartile of the standard normal distribution: |x| is smaller with probability 0.5."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from eyechart.core.registry import Registry
 
 if TYPE_CHECKING:
-    from eyechart.models.defenses.defense import Kind
+    from eyechart.models.defenses.defended import Kind
 
 CLAHE, NON_LOCAL_MEANS, TEN_CROP, CENTER_CROP = "clahe", "nlm", "ten-crop", "center-crop"
 

@@ -16,11 +16,11 @@ from torch.export import ExportedProgram
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.models.adapter import Request
+from eyechart.models.adapters.python_object import from_object
 from eyechart.models.checkpoint import LoadBase, checkpoint_of, is_checkpoint, model_of
 from eyechart.models.model import Forward, Model, in_one_line, prepared
-from eyechart.models.objects import from_object
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.models.request import Request
 
 TORCH_SUFFIXES = (".pt", ".pth", ".th", ".ts", ".torchscript", ".pt2")
 
