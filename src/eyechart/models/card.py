@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
@@ -78,17 +78,6 @@ KEYS = tuple(field.name for field in fields(Card) if field.name != "path")
 
 def read_card(path: Path) -> Card:
     """Return the contents of a YAML file; unknown or invalid entries raise a UsageError."""
-    data = _read(path)
-    values: dict[str, Any] = {}
-    for key, value in data.items():
-        name = str(key)
-        if name not in KEYS:
-            raise unknown_name(f"entry in {path}", name, KEYS)
-        values[name] = READERS[name](value, name, path)
-    return Card(path, **values)
-
-
-def _read(path: Path) -> dict[object, object]:
     try:
         data = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -98,85 +87,57 @@ def _read(path: Path) -> dict[object, object]:
         raise UsageError(f"{path} is not well-formed YAML: {message}.") from None
     if not isinstance(data, dict):
         raise UsageError(f"{path} must contain entries such as side, mean and std, got {data!r}.")
-    return data
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        name = str(key)
+        if name not in KEYS:
+            raise unknown_name(f"entry in {path}", name, KEYS)
+        values[name] = _read_entry(name, value, path)
+    return Card(path, **values)
 
 
-def _text(value: object, key: str, path: Path) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{key} in {path} must be a string, got {value!r}.")
-    return value.strip()
+def _read_entry(name: str, value: object, path: Path) -> object:
+    """Return an entry's value as `Card` has it; an invalid value raises a UsageError."""
+    match name:
+        case "side":
+            expected = "a whole number of pixels"
+            # A bool is an int in Python.
+            if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 8192:
+                return value
+        case "mean" | "std":
+            allowed = "numbers above 0 and at most 1" if name == "std" else "numbers from 0 to 1"
+            expected = f"three {allowed} (red, green, blue, as fractions of full scale)"
+            numbers = value if isinstance(value, list) else []
+            if len(numbers) == 3 and all(map(_is_fraction, numbers)):
+                if name == "mean" or 0 not in numbers:
+                    return tuple(map(float, numbers))
+        case "interpolation" | "channels":
+            known = INTERPOLATIONS if name == "interpolation" else ORDERS
+            if value in known:
+                return value
+            raise unknown_name(f"{name} in {path}", str(value), known)
+        case "class_names":
+            expected = "a list of names or a file with one name per line"
+            if isinstance(value, str):
+                return read_names(path.parent / value)
+            if isinstance(value, list) and all(isinstance(item, str) for item in value):
+                return tuple(value)
+        case "top1":
+            expected = "a number from 0 to 1"
+            if _is_fraction(value):
+                return float(value)
+        case "half":
+            expected = "true or false"
+            if isinstance(value, bool):
+                return value
+        case _:
+            expected = "a string"
+            if isinstance(value, str) and value.strip():
+                text = value.strip()
+                return find_map(text, path.parent) if name == "outputs" else text
+    raise UsageError(f"{name} in {path} must be {expected}, got {value!r}.")
 
 
-# A bool is an int in Python, so it is excluded explicitly here and below.
-def _side(value: object, key: str, path: Path) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 8192:
-        raise UsageError(f"{key} in {path} must be a whole number of pixels, got {value!r}.")
-    return value
-
-
-def _is_share(value: object) -> bool:
+def _is_fraction(value: object) -> TypeGuard[float]:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and 0 <= value <= 1  # type: ignore[operator]
-
-
-def _channels(value: object, key: str, path: Path) -> Channels:
-    allowed = "numbers above 0 and at most 1" if key == "std" else "numbers from 0 to 1"
-    numbers = value if isinstance(value, list) else []
-    if len(numbers) != 3 or not all(map(_is_share, numbers)) or (key == "std" and 0 in numbers):
-        raise UsageError(
-            f"{key} in {path} must be three {allowed} (red, green, blue, as fractions of full"
-            " scale),"
-            f" got {value!r}."
-        )
-    return (float(numbers[0]), float(numbers[1]), float(numbers[2]))
-
-
-def _choice(value: object, key: str, path: Path) -> str:
-    known = INTERPOLATIONS if key == "interpolation" else ORDERS
-    if value not in known:
-        raise unknown_name(f"{key} in {path}", str(value), known)
-    return str(value)
-
-
-def _outputs(value: object, key: str, path: Path) -> LabelMap:
-    return find_map(_text(value, key, path), path.parent)
-
-
-def _names(value: object, key: str, path: Path) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return read_names(path.parent / value)
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise UsageError(
-            f"{key} in {path} must be a list of names or a file with one name per line, got"
-            f" {value!r}."
-        )
-    return tuple(value)
-
-
-def _share(value: object, key: str, path: Path) -> float:
-    if not _is_share(value):
-        raise UsageError(f"{key} in {path} must be a number from 0 to 1, got {value!r}.")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _yes_or_no(value: object, key: str, path: Path) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"{key} in {path} must be true or false, got {value!r}.")
-    return value
-
-
-READERS = {
-    "model": _text,
-    "name": _text,
-    "side": _side,
-    "mean": _channels,
-    "std": _channels,
-    "interpolation": _choice,
-    "channels": _choice,
-    "outputs": _outputs,
-    "prompt": _text,
-    "class_names": _names,
-    "top1": _share,
-    "half": _yes_or_no,
-}
-"""The function that reads each entry; it is called with (value, key, path)."""

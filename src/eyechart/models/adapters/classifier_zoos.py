@@ -72,7 +72,7 @@ def _timm_labels(timm: ModuleType, network: Untyped, outputs: int) -> list[str]:
 
 
 def load_torchvision(name: str, request: Request) -> Model:
-    """Return a torchvision classifier, given NAME or NAME/WEIGHTS; by default the newest weights."""
+    """Return a torchvision classifier, given NAME[/WEIGHTS]; by default its newest weights."""
     models = need("torchvision.models", "torchvision")
     spec = f"torchvision:{name}"
     base, _, wanted = name.partition("/")

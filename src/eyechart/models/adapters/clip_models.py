@@ -21,10 +21,9 @@ from eyechart.models.adapters.hf_models import (
     is_repository,
     options_for,
     steps_of,
-    transformers,
     without_bars,
 )
-from eyechart.models.adapters.zoo import finished, interpolation, square, unknown_of_many, zoo
+from eyechart.models.adapters.zoo import build_model, normalizing, square, unknown_of_many, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 
@@ -34,7 +33,7 @@ PROMPT = "a picture of {}"
 OPEN_CLIP = re.compile(r"(RN|ViT|EVA|convnext|coca|xlm|roberta|nllb|MobileCLIP)", re.IGNORECASE)
 """Prefixes of open_clip's model names, used when open_clip is not installed."""
 
-AT_ONCE = 64
+TEXTS_PER_BATCH = 64
 """Number of texts per batch."""
 
 
@@ -74,9 +73,14 @@ class ImageEncoder(nn.Module):
 def load(name: str, request: Request) -> Model:
     """Return a zero-shot classifier, given open_clip's NAME[/WEIGHTS], a repository or a folder."""
     texts, names = texts_of(request)
-    if _is_open_clip(name):
-        return _from_open_clip(name, request, texts, names)
-    return _from_transformers(name, request, texts, names)
+    spec = f"clip:{name}"
+    load_parts = _from_open_clip if _is_open_clip(name) else _from_transformers
+    network, image_encoder, encoded, steps = load_parts(spec, name, request, texts)
+    module = ZeroShot(image_encoder, encoded, float(network.logit_scale.detach().exp()))
+    # Scores depend on the texts and on the text encoder too, so both are part of the identity.
+    return build_model(
+        spec, module, request, steps, labels=names, also=repr(texts), network=network
+    )
 
 
 def texts_of(request: Request) -> tuple[list[str], tuple[str, ...] | None]:
@@ -106,10 +110,10 @@ def _is_open_clip(name: str) -> bool:
 
 
 def _from_open_clip(
-    name: str, request: Request, texts: list[str], names: tuple[str, ...] | None
-) -> Model:
+    spec: str, name: str, request: Request, texts: list[str]
+) -> tuple[Untyped, nn.Module, Tensor, Preprocessing]:
+    """Return the network, its image encoder, the encoded texts and the preprocessing."""
     package = need("open_clip", "clip")
-    spec = f"clip:{name}"
     if Path(name).is_dir():
         name = f"local-dir:{name}"
     base, weights = (name, None) if ":" in name else _named(package, name)
@@ -117,14 +121,15 @@ def _from_open_clip(
         model = package.create_model(
             base, pretrained=weights, device="cpu", weights_only=not request.trust
         )
-        # In full precision while texts are encoded; `finished` converts the image encoder.
+        # In full precision while texts are encoded; `build_model` converts the image encoder.
         model = model.float().eval().to(request.device)
         tokenizer = package.get_tokenizer(base)
         encoded = _encode(texts, lambda some: model.encode_text(tokenizer(some).to(request.device)))
-    steps = _open_clip_steps(spec, model.visual.preprocess_cfg)
-    module = ZeroShot(model.visual, encoded, _scale(model))
-    # Scores depend on the texts and on the text encoder too, so both are part of the identity.
-    return finished(spec, module, request, steps, labels=names, also=repr(texts), network=model)
+    config = model.visual.preprocess_cfg
+    size = config["size"]
+    height, width = (size, size) if isinstance(size, int) else size
+    side, method = square(spec, height, width), config.get("interpolation", "bicubic")
+    return model, model.visual, encoded, normalizing(side, config["mean"], config["std"], method)
 
 
 def _named(package: ModuleType, name: str) -> tuple[str, str]:
@@ -143,24 +148,11 @@ def _named(package: ModuleType, name: str) -> tuple[str, str]:
     return base, weights or known[0]
 
 
-def _open_clip_steps(spec: str, config: dict[str, Untyped]) -> Preprocessing:
-    size = config["size"]
-    height, width = (size, size) if isinstance(size, int) else size
-    red, green, blue = config["mean"]
-    spread_red, spread_green, spread_blue = config["std"]
-    return Preprocessing(
-        side=square(spec, height, width),
-        mean=(red, green, blue),
-        std=(spread_red, spread_green, spread_blue),
-        interpolation=interpolation(config.get("interpolation", "bicubic")),
-    )
-
-
 def _from_transformers(
-    name: str, request: Request, texts: list[str], names: tuple[str, ...] | None
-) -> Model:
-    spec = f"clip:{name}"
-    package = transformers("clip", "AutoImageProcessor", "AutoTokenizer", "CLIPModel")
+    spec: str, name: str, request: Request, texts: list[str]
+) -> tuple[Untyped, nn.Module, Tensor, Preprocessing]:
+    """Return the network, its image encoder, the encoded texts and the preprocessing."""
+    package = need("transformers", "clip", "AutoImageProcessor", "AutoTokenizer", "CLIPModel")
     with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
         options = options_for(request)
         steps = steps_of(spec, package.AutoImageProcessor.from_pretrained(name, **options))
@@ -177,19 +169,14 @@ def _from_transformers(
             return features
 
         encoded = _encode(texts, encode)
-    module = ZeroShot(ImageEncoder(model), encoded, _scale(model))
-    return finished(spec, module, request, steps, labels=names, also=repr(texts), network=model)
+    return model, ImageEncoder(model), encoded, steps
 
 
 def _encode(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
     """Return the features of all texts, normalized to length 1, in float32."""
     with torch.no_grad():
         parts = [
-            normalize(encode(texts[start : start + AT_ONCE]).float(), dim=1)
-            for start in range(0, len(texts), AT_ONCE)
+            normalize(encode(texts[start : start + TEXTS_PER_BATCH]).float(), dim=1)
+            for start in range(0, len(texts), TEXTS_PER_BATCH)
         ]
         return torch.cat(parts)
-
-
-def _scale(model: Untyped) -> float:
-    return float(model.logit_scale.detach().exp())

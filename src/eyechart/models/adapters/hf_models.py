@@ -1,6 +1,7 @@
 """`hf:REPO` or `hf:FOLDER`: image classifiers from transformers, with their processor.
 
 The 224 px stimulus is resized to the processor's output size without cropping, then normalized.
+`dinov2:…` is DINOv2 with its linear head, from transformers or a checkout of its repository.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Request, Untyped, need
-from eyechart.models.adapters.zoo import finished, interpolation, square, zoo
+from eyechart.models.adapters.zoo import build_model, interpolation, square, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
 
@@ -27,15 +28,31 @@ the closest method that tensors support.
 """
 
 
-def load(name: str, request: Request) -> Model:
-    """Return the classifier in a repository or folder."""
-    return load_classifier(name, "hf", request)
+SIZES = ("small", "base", "large", "giant")
+HUB_ENTRY = "dinov2_vitg14_lc"
+"""DINOv2's giant model with the linear head on its last layer, as in the VCR study."""
+
+STEPS = Preprocessing(224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), interpolation="bicubic")
+"""The preprocessing of DINOv2's evaluation, after resizing to 256 px and cropping to 224 px."""
 
 
-def load_classifier(name: str, prefix: str, request: Request) -> Model:
-    """Return a classifier from transformers as the model `prefix:name`."""
+class Scores(nn.Module):
+    """Wraps a network that returns a record, and returns only its logits."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits (B, K)."""
+        logits: Tensor = self.network(images).logits
+        return logits
+
+
+def load(name: str, request: Request, prefix: str = "hf") -> Model:
+    """Return the classifier in a repository or folder as the model `prefix:name`."""
     spec = f"{prefix}:{name}"
-    package = transformers(prefix, "AutoImageProcessor", "AutoModelForImageClassification")
+    package = need("transformers", prefix, "AutoImageProcessor", "AutoModelForImageClassification")
     with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
         options = options_for(request)
         processor = package.AutoImageProcessor.from_pretrained(name, **options)
@@ -44,15 +61,26 @@ def load_classifier(name: str, prefix: str, request: Request) -> Model:
         ).float()
         steps = steps_of(spec, processor)
     labels = [str(network.config.id2label[number]) for number in range(network.config.num_labels)]
-    return finished(spec, Scores(network), request, steps, labels=labels)
+    return build_model(spec, Scores(network), request, steps, labels=labels)
 
 
-def transformers(prefix: str, *names: str) -> ModuleType:
-    """Return the package, or raise an error that says how to install it.
-
-    `names`: the attributes that will be used.
-    """
-    return need("transformers", prefix, *names)
+def load_dinov2(name: str, request: Request) -> Model:
+    """Return the model given by a size, a repository, a folder, or torch hub's CHECKOUT[/ENTRY]."""
+    path, spec = Path(name), f"dinov2:{name}"
+    if (path / "hubconf.py").is_file():
+        folder, entry = path, HUB_ENTRY
+    # CHECKOUT/ENTRY: the last part names a function, not a file.
+    elif (path.parent / "hubconf.py").is_file() and not path.exists():
+        folder, entry = path.parent, path.name
+    else:
+        if name in SIZES:
+            name = f"facebook/dinov2-{name}-imagenet1k-1-layer"
+        return load(name, request, "dinov2")
+    if not request.trust:
+        raise UsageError(f"{spec} runs the code in {folder}: add --trust if you trust its author.")
+    with zoo(spec, request):
+        network = torch.hub.load(str(folder), entry, source="local")  # type: ignore[no-untyped-call]
+    return build_model(spec, network.float(), request, STEPS)
 
 
 def options_for(request: Request) -> dict[str, bool]:
@@ -136,53 +164,3 @@ def _resampling(processor: Untyped) -> str:
     if isinstance(resample, int):
         return PIL_RESAMPLING[int(resample)]
     return interpolation(str(getattr(resample, "value", resample)))
-
-
-SIZES = ("small", "base", "large", "giant")
-HUB_ENTRY = "dinov2_vitg14_lc"
-"""The giant model with the linear head on its last layer, as in the VCR study."""
-
-STEPS = Preprocessing(224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), interpolation="bicubic")
-"""The preprocessing of DINOv2's evaluation, after resizing to 256 px and cropping to 224 px."""
-
-
-def load_dinov2(name: str, request: Request) -> Model:
-    """Return the model given by a size, a repository, a folder, or torch hub's CHECKOUT[/ENTRY]."""
-    folder, entry = _checkout(name)
-    if folder is not None:
-        return _from_checkout(name, folder, entry, request)
-    if name in SIZES:
-        name = f"facebook/dinov2-{name}-imagenet1k-1-layer"
-    return load_classifier(name, "dinov2", request)
-
-
-def _checkout(name: str) -> tuple[Path | None, str]:
-    path = Path(name)
-    if (path / "hubconf.py").is_file():
-        return path, HUB_ENTRY
-    # CHECKOUT/ENTRY: the last part names a function, not a file.
-    if (path.parent / "hubconf.py").is_file() and not path.exists():
-        return path.parent, path.name
-    return None, ""
-
-
-def _from_checkout(name: str, folder: Path, entry: str, request: Request) -> Model:
-    spec = f"dinov2:{name}"
-    if not request.trust:
-        raise UsageError(f"{spec} runs the code in {folder}: add --trust if you trust its author.")
-    with zoo(spec, request):
-        network = torch.hub.load(str(folder), entry, source="local")  # type: ignore[no-untyped-call]
-    return finished(spec, network.float(), request, STEPS)
-
-
-class Scores(nn.Module):
-    """Wraps a network that returns a record, and returns only its logits."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the logits (B, K)."""
-        logits: Tensor = self.network(images).logits
-        return logits

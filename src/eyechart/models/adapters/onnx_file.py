@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Request, Untyped, need
-from eyechart.models.adapters.torch_files import Batches, read_model
+from eyechart.models.adapters.torch_files import Batches, input_side, read_model
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.preprocessing import Preprocessing
 
@@ -38,19 +38,24 @@ def load(name: str, request: Request) -> Model:
     source = _only_input(path, session)
     shape, channels_last = _layout(path, list(source.shape))
     height, width = shape[2:]
-    if isinstance(height, int) and isinstance(width, int) and height != width:
-        raise UsageError(
-            f"{path} must take square images, but takes {height} × {width} px: export it for square"
-            " images, or with dynamic height and width."
-        )
-    side = next((length for length in (height, width) if isinstance(length, int)), None)
+    advice = (
+        f"takes {height} × {width} px: export it for square images, or with dynamic height and"
+        " width"
+    )
+    side = input_side(path, height, width, advice)
     forward = Session(session, source, channels_last)
     batch = shape[0] if isinstance(shape[0], int) else None
+    digest = hashlib.sha256(content)
+    # Large models keep their weights in separate files, which the main file names.
+    if b"location" in content:
+        for near in sorted(path.parent.iterdir()):
+            if near != path and near.name.encode() in content and near.is_file():
+                digest.update(read_model(near))
     return Model(
         name,
         forward if batch is None else Batches(forward, batch, batch),
         request.device,
-        identity=_identity(path, content),
+        identity=digest.hexdigest(),
         preprocessing=Preprocessing(side),
         fixed_side=side is not None,
     )
@@ -121,14 +126,3 @@ def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str |
         f"{path} must take color images (B, 3, H, W) or (B, H, W, 3), but it takes"
         f" {tuple(shape)}: export it for three channels."
     )
-
-
-def _identity(path: Path, content: bytes) -> str:
-    """Return the SHA-256 of the file and of the external files that contain its weights."""
-    digest = hashlib.sha256(content)
-    # Large models keep their weights in separate files, which the main file names.
-    if b"location" in content:
-        for near in sorted(path.parent.iterdir()):
-            if near != path and near.name.encode() in content and near.is_file():
-                digest.update(read_model(near))
-    return digest.hexdigest()

@@ -17,6 +17,9 @@ from eyechart.core.registry import unknown_name
 from eyechart.models.adapter import Request
 from eyechart.models.model import Model, identity_of, in_one_line, prepared
 
+SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(\(\))?")
+"""What users write: `module:attribute` or `module:factory()`."""
+
 
 def load(name: str, request: Request) -> Model:
     """Return the model that `module:attribute` or `module:factory()` names."""
@@ -26,26 +29,21 @@ def load(name: str, request: Request) -> Model:
 
 def from_object(target: object, name: str, request: Request, is_new: bool) -> Model:
     """Return a module or function as a model; `is_new`: whether nothing else uses the object."""
-    if isinstance(target, nn.Module):
-        return _from_module(target, name, request, is_new)
+    device, dtype = request.device, request.dtype
     # A class is callable too, but calling it builds a model instead of returning scores.
     if isinstance(target, type) or not callable(target):
         kind = f"the class {target.__name__}" if isinstance(target, type) else type(target).__name__
         raise UsageError(
             f"Model '{name}' must be a torch.nn.Module or a function on batches, got {kind}."
         )
-    return Model(name, target, request.device, is_code=True)
-
-
-def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -> Model:
-    device, dtype = request.device, request.dtype
+    if not isinstance(target, nn.Module):
+        return Model(name, target, device, is_code=True)
     try:
         # A module that the user keeps using must not be moved or converted.
         module = target if is_new else deepcopy(target)
         # Before the conversion, so that the identity does not depend on the precision.
         identity = identity_of(module)
         ready = prepared(module, device, dtype)
-        return Model(name, ready, device, identity=identity, dtype=dtype, is_code=True)
     except Exception as error:
         if is_out_of_memory(error):
             raise
@@ -53,15 +51,13 @@ def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -
             f"Model '{name}' cannot be copied to {device}: {in_one_line(error)};"
             " give a function that calls it instead."
         ) from error
+    return Model(name, ready, device, identity=identity, dtype=dtype, is_code=True)
 
 
 def name_of(spec: object) -> str:
     """Return an object's name, or the name of its class."""
     name = getattr(spec, "__name__", None)
     return name if isinstance(name, str) else type(spec).__name__
-
-
-SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(\(\))?")
 
 
 def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
@@ -122,16 +118,14 @@ def _attribute(module: ModuleType, path: str) -> object:
     for name in path.split("."):
         if not hasattr(target, name):
             owner = getattr(target, "__name__", type(target).__name__)
-            known = [key for key, value in vars(module).items() if _may_be_model(key, value)]
+            known = [
+                key for key, value in vars(module).items() if callable(value) and key[0] != "_"
+            ]
             if target is module and known:
                 raise unknown_name(f"attribute of '{owner}'", name, known)
             raise UsageError(f"There is no '{name}' in '{owner}'.")
         target = getattr(target, name)
     return target
-
-
-def _may_be_model(name: str, value: object) -> bool:
-    return callable(value) and not name.startswith("_")
 
 
 @contextmanager

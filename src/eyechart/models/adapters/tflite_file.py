@@ -15,7 +15,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Request, Untyped, need
-from eyechart.models.adapters.torch_files import Batches, read_model
+from eyechart.models.adapters.torch_files import Batches, input_side, read_model
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.preprocessing import Preprocessing
 
@@ -71,12 +71,9 @@ def load(name: str, request: Request) -> Model:
         interpreter = _open(path, with_logits(content))
     source, shape = _only_input(path, interpreter)
     batch, height, width, _ = shape
-    if height != width and min(height, width) > 0:
-        raise UsageError(
-            f"{path} must take square images, but takes {height} × {width} px: convert it for"
-            " square images."
-        )
-    side = height if height > 0 else None
+    sides = [length if length > 0 else None for length in (height, width)]
+    advice = f"takes {height} × {width} px: convert it for square images"
+    side = input_side(path, *sides, advice)
     forward = Lite(interpreter, source, shape)
     size = max(batch, 1)
     return Model(

@@ -7,7 +7,7 @@ import pickle
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -42,13 +42,17 @@ def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
     device = request.device
     try:
         kind = _kind(path)
-        if kind == "script":
-            dtype = torch.bfloat16 if request.half else torch.float32
-            forward = prepared(_load_script(path, device), device, dtype)
-            return Model(name, forward, device, identity=identity, dtype=dtype)
         if kind == "exported":
             return _load_exported(path, name, identity, request)
-        return _load_pickle(path, name, request, load_base)
+        if kind == "pickle":
+            return _load_pickle(path, name, request, load_base)
+        with warnings.catch_warnings():
+            # Existing files must stay readable, although new ones should use a different format.
+            warnings.filterwarnings("ignore", r"`torch\.jit\.load`", DeprecationWarning)
+            script = torch.jit.load(str(path), map_location=device)  # type: ignore[no-untyped-call]
+        dtype = torch.bfloat16 if request.half else torch.float32
+        forward = prepared(script, device, dtype)
+        return Model(name, forward, device, identity=identity, dtype=dtype)
     except UsageError:
         raise
     except Exception as error:
@@ -66,6 +70,16 @@ def read_model(path: Path) -> bytes:
         return regular_file(path).read_bytes()
     except OSError as error:
         raise UsageError(f"Cannot read the model {path}: {error.strerror}.") from None
+
+
+def input_side(path: Path, height: object, width: object, advice: str) -> int | None:
+    """Return the side of the square images that a file takes, None if it takes any size.
+
+    Dynamic dimensions are names, symbols or None, not integers.
+    """
+    if isinstance(height, int) and isinstance(width, int) and height != width:
+        raise UsageError(f"{path} must take square images, but {advice}.")
+    return next((length for length in (height, width) if isinstance(length, int)), None)
 
 
 def _kind(path: Path) -> str:
@@ -92,9 +106,8 @@ def _kind(path: Path) -> str:
 
 def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -> Model:
     """Return the checkpoint in a pickle or, if trusted, the module; weights alone are rejected."""
-    with warnings.catch_warnings():
-        # torch warns about bare pickles; the error below covers that.
-        warnings.simplefilter("ignore")
+    # torch warns about bare pickles; the error below covers that.
+    with warnings.catch_warnings(action="ignore"):
         try:
             held = torch.load(regular_file(path), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:
@@ -106,9 +119,8 @@ def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -
     if isinstance(held, nn.Module):
         return from_object(held, name, request, is_new=True)
     raise UsageError(
-        f"{path} contains an object of type {type(held).__name__}, not a model: if these are "
-        "weights,"
-        " write a small Python file that builds the model and loads them, and give it as"
+        f"{path} contains an object of type {type(held).__name__}, not a model: if these are"
+        " weights, write a small Python file that builds the model and loads them, and give it as"
         " module:attribute."
     )
 
@@ -131,27 +143,29 @@ def _distrust(path: Path) -> UsageError:
     )
 
 
-def _load_script(path: Path, device: torch.device) -> nn.Module:
-    with warnings.catch_warnings():
-        # Existing files must stay readable, although new ones should use a different format.
-        warnings.filterwarnings("ignore", r"`torch\.jit\.load`", DeprecationWarning)
-        return torch.jit.load(str(path), map_location=device)  # type: ignore[no-untyped-call,no-any-return]
-
-
 def _load_exported(path: Path, name: str, identity: str, request: Request) -> Model:
     from torch.export.passes import move_to_device_pass
 
-    program = _read_program(path, request.trust)
+    if not request.trust:
+        with zipfile.ZipFile(regular_file(path)) as archive:
+            parts = archive.namelist()
+        # These parts are loaded without the protection of weights_only.
+        if any(n.rsplit("/", 1)[-1].startswith(RUNS_CODE) or "/aotinductor/" in n for n in parts):
+            raise _distrust(path)
+    # The logs would have the traceback of an error that is raised anyway.
+    with quiet(logging.ERROR), unpickling(request.trust):
+        try:
+            program = torch.export.load(str(path))
+        except pickle.UnpicklingError:
+            raise _distrust(path) from None
     program = move_to_device_pass(program, str(request.device))
     example = _only_input(path, program)
     height, width = example.shape[2:]
-    if isinstance(height, int) and isinstance(width, int) and height != width:
-        raise UsageError(
-            f"{path} must take square images, but was exported for {height} × {width} px: export it"
-            " for square images, or with dynamic height and width."
-        )
-    # Dynamic dimensions are symbols, not integers.
-    side = next((length for length in (height, width) if isinstance(length, int)), None)
+    advice = (
+        f"was exported for {height} × {width} px: export it for square images, or with dynamic"
+        " height and width"
+    )
+    side = input_side(path, height, width, advice)
     min_batch, max_batch = _batch_limits(program, example.shape[0])
     return Model(
         name,
@@ -162,27 +176,6 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
         dtype=example.dtype,
         fixed_side=side is not None,
     )
-
-
-def _read_program(path: Path, trust: bool) -> ExportedProgram:
-    if not trust:
-        with zipfile.ZipFile(regular_file(path)) as archive:
-            names = archive.namelist()
-        # These parts are loaded without the protection of weights_only.
-        if any(n.rsplit("/", 1)[-1].startswith(RUNS_CODE) or "/aotinductor/" in n for n in names):
-            raise _distrust(path)
-    with (
-        _quiet_logging("torch.export"),
-        _quiet_logging("torch._export"),
-        nullcontext() if trust else weights_only(),
-        warnings.catch_warnings(),
-    ):
-        # Some versions of torch emit warnings about how they read the file.
-        warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
-        try:
-            return torch.export.load(str(path))
-        except pickle.UnpicklingError:
-            raise _distrust(path) from None
 
 
 def _only_input(path: Path, program: ExportedProgram) -> Tensor:
@@ -235,36 +228,26 @@ class Batches:
 
 
 @contextmanager
-def _quiet_logging(name: str) -> Iterator[None]:
-    """Suppress a logger that would print the traceback of an error that is raised anyway."""
-    logger = logging.getLogger(name)
-    before, logger.disabled = logger.disabled, True
+def quiet(level: int = logging.WARNING) -> Iterator[None]:
+    """Suppress warnings, and logs up to this level; errors are still raised."""
+    before = logging.root.manager.disable
+    logging.disable(level)
     try:
-        yield
+        with warnings.catch_warnings(action="ignore"):
+            yield
     finally:
-        logger.disabled = before
+        logging.disable(before)
 
 
 @contextmanager
-def weights_only() -> Iterator[None]:
-    """Make every `torch.load` read only tensors, regardless of its arguments."""
-    # An environment variable, because zoos call `torch.load` themselves.
-    with _forced(FORCE):
-        yield
+def unpickling(trust: bool) -> Iterator[None]:
+    """Make every `torch.load` read arbitrary objects, including code, or only tensors.
 
-
-@contextmanager
-def anything() -> Iterator[None]:
-    """Let every `torch.load` read arbitrary objects, including code."""
-    with _forced(FORBID):
-        yield
-
-
-@contextmanager
-def _forced(name: str) -> Iterator[None]:
+    Its arguments do not matter: zoos, which call it themselves, may request more.
+    """
     # torch rejects both variables at once, so the other one is removed temporarily.
     before = {key: os.environ.pop(key, None) for key in (FORCE, FORBID)}
-    os.environ[name] = "1"
+    os.environ[FORBID if trust else FORCE] = "1"
     try:
         yield
     finally:

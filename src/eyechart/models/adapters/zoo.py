@@ -5,25 +5,26 @@ Each zoo's adapter determines the model and the meaning of its outputs.
 
 import difflib
 import hashlib
-import logging
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
 from torch import nn
 
 from eyechart.core.errors import UsageError, is_out_of_memory
-from eyechart.models.adapter import Request
-from eyechart.models.adapters.torch_files import anything, weights_only
+from eyechart.models.adapter import Request, Untyped
+from eyechart.models.adapters.torch_files import quiet, unpickling
 from eyechart.models.label_map import meaning_of
 from eyechart.models.model import Model, identity_of, in_one_line, prepared
 from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
 
 # A context variable, so that only the thread that loads a model is kept offline.
 _offline = ContextVar("_offline", default=False)
-_hooked = False
+
+NEAR_ENOUGH = 40
+"""Maximum number of known names to list in an error."""
 
 
 class OfflineError(ConnectionError):
@@ -40,8 +41,7 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
     downloaded.
     """
     try:
-        unpickling = anything() if request.trust else weights_only()
-        with _network(request.download), unpickling, _quiet():
+        with _network(request.download), unpickling(request.trust), quiet():
             yield
     except UsageError:
         raise
@@ -53,7 +53,9 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
 
 def _sentence(spec: str, request: Request, error: BaseException, repository: bool) -> UsageError:
     # Libraries wrap the most specific error in others, so the whole chain is searched.
-    chain = list(_causes(error))
+    chain = [error]
+    while cause := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(cause)
     kinds = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
     message = " ".join(str(cause) for cause in chain)
     if not request.trust and "Unsupported global" in message:
@@ -83,12 +85,6 @@ def _sentence(spec: str, request: Request, error: BaseException, repository: boo
     return UsageError(f"Cannot load {spec}: {in_one_line(error)}.")
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 @contextmanager
 def _network(allowed: bool) -> Iterator[None]:
     """Prevent this thread from accessing the network, unless allowed."""
@@ -110,37 +106,22 @@ def _network(allowed: bool) -> Iterator[None]:
             hub.HF_HUB_OFFLINE = before  # type: ignore[attr-defined]
 
 
+@cache
 def _install_hook() -> None:
-    # Zoos download in many ways, but an audit hook intercepts all of them. It cannot be removed, so
-    # only one is installed, and it does nothing outside `_network`.
-    global _hooked
-    if not _hooked:
-        sys.addaudithook(_reject_connections)
-        _hooked = True
+    """Reject connections inside `_network`, once, because an audit hook cannot be removed."""
+
+    # Zoos download in many ways, but an audit hook intercepts all of them.
+    def reject_connections(event: str, arguments: tuple[object, ...]) -> None:
+        if event not in ("socket.getaddrinfo", "socket.connect") or not _offline.get():
+            return
+        # A path instead of an address is a local socket.
+        if event == "socket.getaddrinfo" or isinstance(arguments[1], tuple):
+            raise OfflineError("no connection without --download")
+
+    sys.addaudithook(reject_connections)
 
 
-def _reject_connections(event: str, arguments: tuple[object, ...]) -> None:
-    if event not in ("socket.getaddrinfo", "socket.connect") or not _offline.get():
-        return
-    # A path instead of an address is a local socket.
-    if event == "socket.getaddrinfo" or isinstance(arguments[1], tuple):
-        raise OfflineError("no connection without --download")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress the zoos' warnings and logs; errors are still raised."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-
-
-def finished(
+def build_model(
     spec: str,
     module: nn.Module,
     request: Request,
@@ -185,17 +166,16 @@ def square(spec: str, height: int, width: int) -> int:
     return int(height)
 
 
+def normalizing(side: int, mean: Untyped, std: Untyped, method: str) -> Preprocessing:
+    """Return a zoo's preprocessing: means and deviations of channels, and its interpolation."""
+    return Preprocessing(side, tuple(mean), tuple(std), interpolation(method))
+
+
 def interpolation(name: str) -> str:
     """Return eyechart's name for a zoo's interpolation; "random" (for training) is bicubic."""
-    name = {"random": "bicubic", "nearest-exact": "nearest"}.get(name, name)
-    if name not in INTERPOLATIONS:
-        # Lanczos and others: bicubic is the closest that tensors support.
-        return "bicubic"
-    return name
-
-
-NEAR_ENOUGH = 40
-"""Maximum number of known names to list in an error."""
+    name = {"nearest-exact": "nearest"}.get(name, name)
+    # Lanczos and others: bicubic is the closest that tensors support.
+    return name if name in INTERPOLATIONS else "bicubic"
 
 
 def unknown_of_many(kind: str, name: str, known: Sequence[str], where: str) -> UsageError:
