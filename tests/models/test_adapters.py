@@ -696,7 +696,7 @@ def test_robustbench_has_a_side_for_each_of_its_models(robustbench):
 
 
 def test_robustbench_has_the_models_of_the_study(robustbench):
-    from eyechart.models.published_study import STUDIES
+    from eyechart.results.study_models import STUDIES
 
     known = {name for names in robustbench_models().values() for name in names}
     for model in STUDIES["vcr"]:
@@ -712,7 +712,7 @@ def test_robustbench_suggests_names_and_says_how_to_fetch(robustbench):
 
 
 def test_the_study_is_made_of_models_that_timm_has():
-    from eyechart.models.published_study import STUDIES
+    from eyechart.results.study_models import STUDIES
 
     timm = zoo_of("timm", "timm")
     names = [model.spec.removeprefix("timm:") for model in STUDIES["vcr"]]

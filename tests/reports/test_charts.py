@@ -14,7 +14,6 @@ import report_runs
 from changing import replace
 from chart_values import shown_values, wanted_values
 from eyechart.core.errors import UsageError
-from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.html.charts.chart import labels, slug
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.series.curves import crossings, gaps
@@ -22,6 +21,7 @@ from eyechart.reports.series.overlap import OverlapPanel, clustered, read_overla
 from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS
 from eyechart.reports.series.report import load_report
 from eyechart.results.runs import Board
+from eyechart.results.study_models import CATEGORIES
 from eyechart.stats.ranking import Swap
 from nonempty import at_least_one
 from report_shelf import Shelf

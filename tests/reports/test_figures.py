@@ -62,6 +62,7 @@ from eyechart.reports.series.report import load_report
 from eyechart.reports.series.visual_change import spread_grids
 from eyechart.reports.titles import groups_of
 from eyechart.results.model_results import NormalizedErrors
+from eyechart.results.study_models import CATEGORIES
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import Swap
 from nonempty import at_least_one

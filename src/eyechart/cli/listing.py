@@ -9,8 +9,7 @@ import typer
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
-from eyechart.corruptions.suites.published import PUBLISHED
-from eyechart.models.published_study import COUNTS, STUDIES
+from eyechart.results.study_models import STUDIES
 
 app = CommandLine(help="List corruptions, suites, models or published results.")
 
@@ -106,6 +105,8 @@ def published() -> None:
 
 
 def _show_study(study: str) -> None:
+    from eyechart.results.study_models import COUNTS
+
     models = STUDIES[study]
     _show(
         ("model", "category", "architecture"),

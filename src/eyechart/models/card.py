@@ -9,7 +9,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
 from eyechart.models.adapter import Request
-from eyechart.models.label_map import LabelMap, find_map, read_names
+from eyechart.models.label_map import LabelMap, find_map, map_of, read_names
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import INTERPOLATIONS, ORDERS, Channels
 
@@ -50,8 +50,8 @@ class Card:
         }
         return replace(asked, **settings)
 
-    def apply(self, model: Model) -> Model:
-        """Apply the card's entries to the model in place, and return it."""
+    def apply(self, model: Model, names_outputs: bool = True) -> None:
+        """Apply the card's entries to the model; `names_outputs`: also the class names."""
         steps = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
         # A fixed input size is part of the file, and no preprocessing can change it.
         if model.fixed_side and self.side not in (None, model.side):
@@ -70,7 +70,12 @@ class Card:
             model.published_accuracy = self.top1
         if self.name is not None:
             model.name = self.name
-        return model
+        if self.class_names is not None and names_outputs:
+            if self.outputs is not None:
+                raise UsageError(
+                    f"{self.path} has both outputs and class_names: remove one of them."
+                )
+            model.use_map(map_of(list(self.class_names), f"of class_names in {self.path}"))
 
 
 KEYS = tuple(field.name for field in fields(Card) if field.name != "path")
@@ -108,9 +113,9 @@ def _read_entry(name: str, value: object, path: Path) -> object:
             allowed = "numbers above 0 and at most 1" if name == "std" else "numbers from 0 to 1"
             expected = f"three {allowed} (red, green, blue, as fractions of full scale)"
             numbers = value if isinstance(value, list) else []
-            if len(numbers) == 3 and all(map(_is_fraction, numbers)):
-                if name == "mean" or 0 not in numbers:
-                    return tuple(map(float, numbers))
+            is_valid = len(numbers) == 3 and all(map(_is_fraction, numbers))
+            if is_valid and (name == "mean" or 0 not in numbers):
+                return tuple(map(float, numbers))
         case "interpolation" | "channels":
             known = INTERPOLATIONS if name == "interpolation" else ORDERS
             if value in known:

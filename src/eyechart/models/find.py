@@ -18,7 +18,7 @@ from eyechart.models.adapters.python_object import from_object, is_importable, n
 from eyechart.models.adapters.torch_files import TORCH_SUFFIXES, load_file
 from eyechart.models.card import CARD_SUFFIXES, Card, read_card
 from eyechart.models.efficientnet_lite import SIZES, load_efficientnet_lite
-from eyechart.models.label_map import LabelMap, find_map, map_of
+from eyechart.models.label_map import LabelMap, find_map
 from eyechart.models.model import Forward, Model
 
 NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model")
@@ -108,7 +108,12 @@ def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
         return NAMED[spec](request.device, request.dtype)
     prefix, colon, name = spec.partition(":")
     if colon and prefix in ADAPTERS:
-        return _from_adapter(prefix, name, request)
+        if not name:
+            takes = ADAPTERS[prefix].takes
+            raise UsageError(f"'{prefix}:' does not name a model: write {takes} after it.")
+        if prefix in FILES.values():
+            return _from_file(name, prefix, request)
+        return ADAPTERS[prefix].load(name, request)
     ending = Path(spec).suffix.lower()
     if ending in CARD_SUFFIXES:
         return _from_card(spec, request)
@@ -132,51 +137,29 @@ def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
     )
 
 
-def _from_adapter(prefix: str, name: str, request: Request) -> Model:
-    adapter = ADAPTERS[prefix]
-    if not name:
-        raise UsageError(f"'{prefix}:' does not name a model: write {adapter.takes} after it.")
-    if prefix in FILES.values():
-        return _from_file(name, prefix, request)
-    return adapter.load(name, request)
-
-
 def _from_file(name: str, kind: str, request: Request, card: Card | None = None) -> Model:
     """Return the model in a file, with the settings from its sidecar and its card."""
     path = Path(name)
     sidecar = path.with_suffix(CARD_SUFFIXES[0])
     cards = [card] if card is not None else []
     # The card itself may be the sidecar: then it is applied only once.
-    if sidecar.exists() and not any(sidecar.samefile(sidecar_card.path) for sidecar_card in cards):
-        sidecar_card = read_card(sidecar)
-        if sidecar_card.model is not None and not _is_same(path, sidecar, sidecar_card.model):
-            raise UsageError(
-                f"The card {sidecar} next to {path} names a different model: rename the card or"
-                " the file."
-            )
-        cards.insert(0, sidecar_card)
+    if sidecar.exists() and not any(sidecar.samefile(given.path) for given in cards):
+        found = read_card(sidecar)
+        if found.model is not None:
+            other = sidecar.parent / found.model.rpartition(":")[2]
+            if not (path.exists() and other.exists() and path.samefile(other)):
+                raise UsageError(
+                    f"The card {sidecar} next to {path} names a different model: rename the card or"
+                    " the file."
+                )
+        cards.insert(0, found)
     for model_card in cards:
         request = model_card.request(request)
     is_torch = kind == TORCH
     model = load_file(name, request, _load) if is_torch else ADAPTERS[kind].load(name, request)
     for model_card in cards:
-        _name_outputs(model_card.apply(model), model_card)
+        model_card.apply(model)
     return model
-
-
-def _is_same(path: Path, sidecar: Path, spec: str) -> bool:
-    """Return whether the card next to a file names this file as its model."""
-    other = sidecar.parent / spec.rpartition(":")[2]
-    return path.exists() and other.exists() and path.samefile(other)
-
-
-def _name_outputs(model: Model, card: Card) -> None:
-    """Name a model's outputs with the class names in its card, if the card has class names."""
-    if card.class_names is None:
-        return
-    if card.outputs is not None:
-        raise UsageError(f"{card.path} has both outputs and class_names: remove one of them.")
-    model.use_map(map_of(list(card.class_names), f"of class_names in {card.path}"))
 
 
 def _from_card(spec: str, request: Request) -> Model:
@@ -201,9 +184,8 @@ def _from_card(spec: str, request: Request) -> Model:
         # A folder with weights may be next to the card.
         near = card.path.parent / name
         inner = f"{kind}:{near}" if kind in FOLDERS and near.is_dir() else card.model
-        model = card.apply(_load(inner, card.request(request)))
-        if kind not in TEXTS:
-            _name_outputs(model, card)
+        model = _load(inner, card.request(request))
+        card.apply(model, names_outputs=kind not in TEXTS)
     if card.name is None:
         model.name = spec
     return model

@@ -1,4 +1,4 @@
-"""The meaning of a model's outputs if they are not ImageNet's 1,000 classes in order."""
+"""What a model's outputs mean: logits or probabilities, of ImageNet's 1,000 classes or others."""
 
 import csv
 import re
@@ -26,6 +26,16 @@ NOTHING = ("", "-")
 
 COLUMNS = ("wnid", "imagenet_index", "index", "label", "class", "name")
 """Accepted columns of a CSV file with a header; the first one that exists is read."""
+
+
+TOLERANCE = 5e-3
+"""Tolerance for the sum of probabilities: bfloat16 represents 0.998 with an error of up to 0.002.
+"""
+
+AGREEMENT = 0.5
+"""Fraction of output names that must match ImageNet's class names in order. If the outputs had any
+other order, hardly any would match.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,8 @@ def map_of(entries: list[str], source: str) -> LabelMap:
         raise UsageError(f"{source} must name at least 2 outputs, got {len(kept)}.")
     outputs: dict[int, int] = {}
     for position, entry in kept:
-        number = _class_of(entry)
+        is_number = entry.isascii() and entry.isdecimal() and int(entry) < CLASSES
+        number = int(entry) if is_number else class_index().get(entry)
         if number is None:
             continue
         if number in outputs:
@@ -116,13 +127,6 @@ def read_names(path: Path) -> tuple[str, ...]:
     return tuple(_entries(path))
 
 
-def _class_of(entry: str) -> int | None:
-    """Return the ImageNet class index of an entry, or None if it is not an ImageNet class."""
-    if entry.isascii() and entry.isdecimal() and int(entry) < CLASSES:
-        return int(entry)
-    return class_index().get(entry)
-
-
 def _entries(path: Path) -> list[str]:
     try:
         text = regular_file(path).read_text(encoding="utf-8-sig")
@@ -131,12 +135,8 @@ def _entries(path: Path) -> list[str]:
     except UnicodeDecodeError:
         raise UsageError(f"{path} must be a text file in UTF-8 with a line per output.") from None
     lines = text.splitlines()
-    if path.suffix.lower() == ".csv":
-        return _column(lines)
-    return [line.strip() for line in lines]
-
-
-def _column(lines: list[str]) -> list[str]:
+    if path.suffix.lower() != ".csv":
+        return [line.strip() for line in lines]
     # An empty row is an output without a meaning.
     rows = [row or [""] for row in csv.reader(lines)]
     heading = [cell.strip().lower() for cell in rows[0]] if rows else []
@@ -144,11 +144,6 @@ def _column(lines: list[str]) -> list[str]:
     if wanted is None:
         return [row[0].strip() for row in rows]
     return [row[wanted].strip() if wanted < len(row) else "" for row in rows[1:]]
-
-
-TOLERANCE = 5e-3
-"""Tolerance for the sum of probabilities: bfloat16 represents 0.998 with an error of up to 0.002.
-"""
 
 
 def log_probabilities(scores: Tensor) -> Tensor:
@@ -185,12 +180,6 @@ def are_probabilities(scores: Tensor) -> Tensor:
     return (scores >= 0).all() & ((scores.sum(dim=1) - 1).abs() <= TOLERANCE).all()
 
 
-AGREEMENT = 0.5
-"""Fraction of output names that must match ImageNet's class names in order. If the outputs had any
-other order, hardly any would match.
-"""
-
-
 def meaning_of(
     labels: Sequence[str], source: str
 ) -> tuple[LabelMap | None, tuple[str, ...] | None]:
@@ -200,18 +189,15 @@ def meaning_of(
     one extra output at the front, as in models from TensorFlow, it is dropped. If there are more
     outputs and their labels include all of ImageNet's WordNet ids, these are selected.
     """
-    if len(labels) == CLASSES and (_say_nothing(labels) or _are_imagenet(labels)):
+    # LABEL_0, LABEL_1, … is what transformers writes for classes without names.
+    are_generic = all(re.fullmatch(r"(LABEL_)?\d*", label) for label in labels)
+    if len(labels) == CLASSES and (are_generic or _are_imagenet(labels)):
         return None, None
     if len(labels) == CLASSES + 1 and _are_imagenet(labels[1:]):
         return find_map(BACKGROUND_FIRST), None
     if set(wordnet_ids()) <= set(labels):
         return map_of(list(labels), source), None
     return None, tuple(labels)
-
-
-def _say_nothing(labels: Sequence[str]) -> bool:
-    # LABEL_0, LABEL_1, … is what transformers writes for classes without names.
-    return all(re.fullmatch(r"(LABEL_)?\d*", label) for label in labels)
 
 
 def _are_imagenet(labels: Sequence[str]) -> bool:

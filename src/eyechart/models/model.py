@@ -196,7 +196,12 @@ class Model:
             if is_out_of_memory(error):
                 raise
             if self._layout == torch.channels_last and "view size is not comp" in str(error):
-                return self._run_contiguous(ready)
+                # Many networks call x.view(…), which fails on channels-last: switch layouts for
+                # good.
+                self._layout = torch.contiguous_format
+                if self.module is not None:
+                    lay_out(self.module, self._layout)
+                return self._run(ready.contiguous())
             if isinstance(error, TypeError) and "positional argument" in str(error):
                 raise UsageError(
                     f"Model '{self.name}' must take a batch of images, but does not"
@@ -207,7 +212,7 @@ class Model:
             reason = in_one_line(error)
             hint = f" (it runs in {self.dtype}; full precision may help)" if half else ""
             # A model with a fixed side always gets images of this size.
-            if self.side is None and _is_about_size(error):
+            if self.side is None and any(sign in str(error).lower() for sign in SIZE_SIGNS):
                 reason = reason.replace(". ", "; ")
                 hint = "; use --stimulus to give images of the size that it needs"
             if GRAY_SIGN in str(error):
@@ -219,13 +224,6 @@ class Model:
                 f"Model '{self.name}' failed on a {self.dtype} batch {tuple(ready.shape)}:"
                 f" {reason}{hint}."
             ) from error
-
-    def _run_contiguous(self, ready: Tensor) -> object:
-        # Many networks call x.view(…), which fails on channels-last: switch layouts for good.
-        self._layout = torch.contiguous_format
-        if isinstance(self._forward, nn.Module):
-            lay_out(self._forward, self._layout)
-        return self._run(ready.contiguous())
 
     def _checked(self, scores: object, count: int) -> Tensor:
         # Scores are checked here, since a wrong shape would only fail much later.
@@ -248,7 +246,8 @@ class Model:
             raise UsageError(f"{need}, got {scores.dtype}: return real numbers.")
         outputs = scores.shape[1]
         # With a label map, `classes` counts the kept outputs, not all outputs of the network.
-        known = self._outputs or (None if self._is_mapped else self.classes)
+        is_mapped = self.label_map is not None or bool(self._offered)
+        known = self._outputs or (None if is_mapped else self.classes)
         if known is not None and outputs != known:
             raise UsageError(
                 f"{need} and the same in every call, got {outputs} after {known}:"
@@ -260,10 +259,6 @@ class Model:
         # CPU.
         scores = scores.to(image_device(self.device), torch.float32)
         return scores if self.label_map is None else self.label_map(scores)
-
-    @property
-    def _is_mapped(self) -> bool:
-        return self.label_map is not None or bool(self._offered)
 
     def _settle(self, outputs: int) -> None:
         """Determine the meaning of the outputs from their number, once, at the first call."""
@@ -325,11 +320,6 @@ def identity_of(module: nn.Module) -> str:
         flat = tensor.detach().cpu().contiguous().flatten()
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest() if tensors else ""
-
-
-def _is_about_size(error: BaseException) -> bool:
-    """Return whether a network failed because its images are too small or of the wrong size."""
-    return any(sign in str(error).lower() for sign in SIZE_SIGNS)
 
 
 def in_one_line(error: BaseException) -> str:

@@ -71,9 +71,9 @@ def load(name: str, request: Request) -> Model:
         interpreter = _open(path, with_logits(content))
     source, shape = _only_input(path, interpreter)
     batch, height, width, _ = shape
-    sides = [length if length > 0 else None for length in (height, width)]
     advice = f"takes {height} × {width} px: convert it for square images"
-    side = input_side(path, *sides, advice)
+    fixed = [length if length > 0 else None for length in (height, width)]
+    side = input_side(path, fixed[0], fixed[1], advice)
     forward = Lite(interpreter, source, shape)
     size = max(batch, 1)
     return Model(

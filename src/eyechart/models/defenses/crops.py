@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from eyechart.models.defenses.defended import Ask, Defense, Kind, Setting
+from eyechart.models.defenses.defended import Ask, Defense, DefenseType, Setting
 from eyechart.models.defenses.registry import TEN_CROP
 from eyechart.models.label_map import log_probabilities
 
@@ -69,5 +69,5 @@ def _center_crop(ask: Ask, images: Tensor, side: int) -> Tensor:
 
 
 SIDE = Setting("side", 224, 1024, 1)
-TEN_CROP_DEFENSE = Kind((Setting("share", 0.875, 1), SIDE), _ten_crops)
-CENTER_CROP_DEFENSE = Kind((SIDE,), _center_crop)
+TEN_CROP_DEFENSE = DefenseType((Setting("share", 0.875, 1), SIDE), _ten_crops)
+CENTER_CROP_DEFENSE = DefenseType((SIDE,), _center_crop)

@@ -58,7 +58,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Kind:
+class DefenseType:
     """A kind of defense: its settings, and the function that computes scores.
 
     `scores` is called with (ask, images, **settings).

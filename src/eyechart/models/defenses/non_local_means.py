@@ -11,8 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from eyechart.models.defenses.clahe import mirrored
-from eyechart.models.defenses.defended import Kind, Setting, before_model
+from eyechart.models.defenses.defended import DefenseType, Setting, before_model
 
 QUARTILE = 0.6744897501960817
 """The third quartile of the standard normal distribution: |x| is smaller with probability 0.5."""
@@ -97,10 +96,13 @@ def _details(levels: Tensor, dim: int) -> Tensor:
 
 def _surrounded(levels: Tensor, width: int) -> Tensor:
     """Return images padded by reflection with this number of px on all sides."""
-    rows, columns = (
-        mirrored(torch.arange(-width, side + width, device=levels.device), side)
-        for side in levels.shape[2:]
-    )
+    rows_and_columns = []
+    for side in levels.shape[2:]:
+        # A single pixel would have a period of 0.
+        period = max(2 * (side - 1), 1)
+        places = torch.arange(-width, side + width, device=levels.device).remainder(period)
+        rows_and_columns.append(torch.minimum(places, period - places))
+    rows, columns = rows_and_columns
     return levels[:, :, rows[:, None], columns]
 
 
@@ -108,7 +110,7 @@ def _part(levels: Tensor, top: int, left: int, height: int, width: int) -> Tenso
     return levels[..., top : top + height, left : left + width]
 
 
-DEFENSE = Kind(
+DEFENSE = DefenseType(
     (Setting("strength", 0.8, 100), Setting("patch", 5, 31, 2), Setting("window", 13, 101, 2)),
     before_model(denoise),
 )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from eyechart.core.registry import Registry
 
 if TYPE_CHECKING:
-    from eyechart.models.defenses.defended import Kind
+    from eyechart.models.defenses.defended import DefenseType
 
 CLAHE, NON_LOCAL_MEANS, TEN_CROP, CENTER_CROP = "clahe", "nlm", "ten-crop", "center-crop"
 
-DEFENSES: "Registry[Kind]" = Registry("defense")
+DEFENSES: "Registry[DefenseType]" = Registry("defense")
 DEFENSES.add_lazily(CLAHE, "eyechart.models.defenses.clahe:DEFENSE")
 DEFENSES.add_lazily(NON_LOCAL_MEANS, "eyechart.models.defenses.non_local_means:DEFENSE")
 DEFENSES.add_lazily(TEN_CROP, "eyechart.models.defenses.crops:TEN_CROP_DEFENSE")

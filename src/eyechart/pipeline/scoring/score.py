@@ -15,7 +15,6 @@ from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.image_sources import source_name
 from eyechart.images.imageset import Damaged
 from eyechart.images.labels.imagenet import class_names
-from eyechart.models.published_study import category_of_model
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import experiments_of, notes_on_humans, studies_of
 from eyechart.pipeline.scoring.baseline import BaselineChoice, Divisor, choose_baseline, normalize
@@ -27,6 +26,7 @@ from eyechart.predictions.reading import PredictionReader, left_out, read_rows
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.run_config import FitConfig, RunConfig
 from eyechart.results.schema import DamagedImage, ImagesUsed, Results, RunInfo
+from eyechart.results.study_models import category_of_model
 from eyechart.testsets.coverage import CorruptionCoverage, coverage_of, fewest_in_covered
 
 

@@ -32,7 +32,7 @@ CATEGORY_COLORS: Mapping[str, tuple[str, str]] = {
     "CLIP": ("CLIP", VERMILION),
     "": ("No category given", "#999999"),
 }
-"""Title and color of humans and of each of `models.published_study.CATEGORIES`; vision transformers
+"""Title and color of humans and of each of `results.study_models.CATEGORIES`; vision transformers
 are purple, as in the study's figures.
 """
 

@@ -19,6 +19,7 @@ from eyechart.results.ranking_comparison import (
 from eyechart.results.runs import Board, Run, make_boards, read_run
 from eyechart.results.schema import Results
 from eyechart.results.standings import Standings, stand
+from eyechart.results.study_models import CATEGORIES
 
 
 @dataclass(frozen=True, eq=False)

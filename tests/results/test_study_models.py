@@ -7,7 +7,7 @@ import published_scores as published
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import ADAPTERS
-from eyechart.models.published_study import CATEGORIES, STUDIES, category_of_model
+from eyechart.results.study_models import CATEGORIES, STUDIES, category_of_model
 from places import DATA, ROOT
 
 PAPER = DATA / "vcr_models.csv"
