@@ -24,8 +24,7 @@ from eyechart.models.adapters.classifier_zoos import (
     robustbench_steps,
     torchvision_steps,
 )
-from eyechart.models.adapters.clip_models import PROMPT, texts_of
-from eyechart.models.adapters.hf_models import steps_of
+from eyechart.models.adapters.transformers_models import PROMPT, steps_of, texts_of
 from eyechart.models.adapters.zoo import unknown_of_many, zoo
 from eyechart.models.find import load_model
 from eyechart.models.label_map import meaning_of

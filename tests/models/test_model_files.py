@@ -220,7 +220,7 @@ def test_loading_a_tflite_model_prints_nothing():
 
 
 def test_quantized_numbers_are_written_and_read_by_scale_and_zero_point():
-    from eyechart.models.adapters.tflite_file import Tensor8, raw_levels
+    from eyechart.models.adapters.runtime_files import Tensor8, raw_levels
 
     levels = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).expand(1, 3, 16, 16)
     for kind, zero, scale in (("uint8", 128, 1 / 128), ("uint8", 123, 0.01157), ("int8", -1, 0.5)):
@@ -237,7 +237,7 @@ def test_quantized_numbers_are_written_and_read_by_scale_and_zero_point():
 
 
 def test_a_row_of_nothing_but_zeros_is_even():
-    from eyechart.models.adapters.tflite_file import _normalized
+    from eyechart.models.adapters.runtime_files import _normalized
 
     rows = np.array([[0.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.0, 0.0]], dtype=np.float32)
     np.testing.assert_allclose(_normalized(rows), [[0.25] * 4, [0.5, 0.5, 0, 0]])

@@ -24,7 +24,7 @@ STORED = {
     # the name of the demo images in results and manifests
     "images/image_sources.py",
     # the prompt by which the published study asked CLIP
-    "models/adapters/clip_models.py",
+    "models/adapters/transformers_models.py",
     # the head of a packaged file
     "humans/placement.py",
     # names of groups in Unicode

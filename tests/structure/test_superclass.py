@@ -21,10 +21,9 @@ from eyechart.core.progress import NoProgress
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.models.checkpoint import read_checkpoint
+from eyechart.models.checkpoint import find_last_layer, read_checkpoint, replace_layer
 from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
 from eyechart.models.find import load_model
-from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.network_registry import NETWORKS
 from eyechart.stats.intervals import wilson_interval
 from eyechart.structure import superclass_study

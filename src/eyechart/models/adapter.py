@@ -89,7 +89,7 @@ for _adapter in (
     ),
     Adapter(
         "hf",
-        "hf_models:load",
+        "transformers_models:load_hf",
         "REPO or FOLDER",
         "transformers' image classifiers, with their processor",
         "hf",
@@ -97,7 +97,7 @@ for _adapter in (
     ),
     Adapter(
         "clip",
-        "clip_models:load",
+        "transformers_models:load_clip",
         "NAME[/WEIGHTS], REPO or FOLDER",
         "images compared with class names, by open_clip or transformers",
         "clip",
@@ -105,7 +105,7 @@ for _adapter in (
     ),
     Adapter(
         "dinov2",
-        "hf_models:load_dinov2",
+        "transformers_models:load_dinov2",
         "SIZE, REPO or FOLDER[/ENTRY]",
         "DINOv2 with its linear head, by transformers or torch hub",
         "hf",
@@ -120,11 +120,16 @@ for _adapter in (
         ("robustbench",),
     ),
     Adapter(
-        "onnx", "onnx_file:load", "FILE", "an ONNX file, by onnxruntime", "onnx", ("onnxruntime",)
+        "onnx",
+        "runtime_files:load_onnx",
+        "FILE",
+        "an ONNX file, by onnxruntime",
+        "onnx",
+        ("onnxruntime",),
     ),
     Adapter(
         "tflite",
-        "tflite_file:load",
+        "runtime_files:load_tflite",
         "FILE",
         "a TensorFlow Lite file, by ai-edge-litert",
         "tflite",
