@@ -17,13 +17,13 @@ import small_models
 from commands import assert_rejected
 from eyechart.images.stimulus import find_stimulus
 from eyechart.models.defenses.clahe import equalize
-from eyechart.models.defenses.crops import ten_views
 from eyechart.models.defenses.defended import (
     apply_defenses,
     center_crop,
     clahe,
     non_local_means,
     ten_crop,
+    ten_views,
 )
 from eyechart.models.defenses.non_local_means import denoise, noise_level
 from eyechart.models.defenses.registry import DEFENSES, split_name

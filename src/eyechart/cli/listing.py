@@ -9,7 +9,8 @@ import typer
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
-from eyechart.results.study_models import STUDIES
+from eyechart.corruptions.suites.published import PUBLISHED
+from eyechart.results.study_models import COUNTS, STUDIES
 
 app = CommandLine(help="List corruptions, suites, models or published results.")
 
@@ -105,8 +106,6 @@ def published() -> None:
 
 
 def _show_study(study: str) -> None:
-    from eyechart.results.study_models import COUNTS
-
     models = STUDIES[study]
     _show(
         ("model", "category", "architecture"),

@@ -124,7 +124,7 @@ def _read_entry(name: str, value: object, path: Path) -> object:
         case "class_names":
             expected = "a list of names or a file with one name per line"
             if isinstance(value, str):
-                return read_names(path.parent / value)
+                return tuple(read_names(path.parent / value))
             if isinstance(value, list) and all(isinstance(item, str) for item in value):
                 return tuple(value)
         case "top1":

@@ -212,14 +212,13 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
     `ready`: at least two preprocessed images.
     """
     called: list[nn.Module] = []
-
-    def note(layer: nn.Module, inputs: object, output: object) -> None:
-        called.append(layer)
-
     names: dict[nn.Module, str] = {
         part: name for name, part in module.named_modules() if _outputs(part)
     }
-    hooks = [part.register_forward_hook(note) for part in names]
+    hooks = [
+        part.register_forward_hook(lambda layer, _inputs, _output: called.append(layer))
+        for part in names
+    ]
     # Hooks and modes are restored below, even if the call fails.
     modes = {part: part.training for part in module.modules()}
     try:

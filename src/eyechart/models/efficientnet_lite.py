@@ -23,26 +23,18 @@ from eyechart.models.preprocessing import Preprocessing
 CLASSES = 1000
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A sequence of identical blocks, as in Table 1 of the paper, before scaling."""
-
-    expansion: int
-    channels: int
-    repeats: int
-    stride: int
-    kernel: int
-
-
 STAGES = (
-    Stage(1, 16, 1, 1, 3),
-    Stage(6, 24, 2, 2, 3),
-    Stage(6, 40, 2, 2, 5),
-    Stage(6, 80, 3, 2, 3),
-    Stage(6, 112, 3, 1, 5),
-    Stage(6, 192, 4, 2, 5),
-    Stage(6, 320, 1, 1, 3),
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
 )
+"""Sequences of identical blocks, as in Table 1 of the paper, before scaling: expansion, channels,
+repeats, stride and kernel."""
+
 STEM, HEAD = 32, 1280
 
 
@@ -73,11 +65,13 @@ class EfficientNetLite(nn.Module):
         super().__init__()
         blocks: list[nn.Module] = []
         before = STEM
-        for stage in STAGES:
-            after = _scaled_channels(stage.channels, size.width)
-            for number in range(_scaled_repeats(stage, size.depth)):
-                stride = stage.stride if number == 0 else 1
-                blocks.append(Block(before, after, stage.expansion, stride, stage.kernel))
+        for index, (expansion, channels, repeats, stride, kernel) in enumerate(STAGES):
+            after = _scaled_channels(channels, size.width)
+            # The first and the last stage count as stem and head, so they are not repeated more.
+            if 0 < index < len(STAGES) - 1:
+                repeats = math.ceil(repeats * size.depth)
+            for number in range(repeats):
+                blocks.append(Block(before, after, expansion, 1 if number else stride, kernel))
                 before = after
         self.stem = _layer(3, STEM, kernel=3, stride=2)
         self.blocks = nn.Sequential(*blocks)
@@ -150,12 +144,6 @@ def _scaled_channels(channels: int, width: float) -> int:
     wanted = channels * width
     rounded = max(8, int(wanted + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * wanted else rounded
-
-
-def _scaled_repeats(stage: Stage, depth: float) -> int:
-    # The first and the last stage count as stem and head, so they are not scaled.
-    fixed = stage in (STAGES[0], STAGES[-1])
-    return stage.repeats if fixed else math.ceil(stage.repeats * depth)
 
 
 def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) -> Model:

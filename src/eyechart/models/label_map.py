@@ -12,8 +12,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
-from eyechart.images.labels.imagenet import CLASSES
-from eyechart.images.labels.imagenet import class_index, class_names, wordnet_ids
+from eyechart.images.labels.imagenet import CLASSES, class_index, class_names, wordnet_ids
 
 BACKGROUND_FIRST = "background-first"
 """TensorFlow's order: an output for "background", then ImageNet's classes."""
@@ -90,7 +89,7 @@ def find_map(name: str, folder: Path | None = None) -> LabelMap:
             f"A label map must be {BACKGROUND_FIRST}, {IMAGENET} or a file with a line per output, "
             f"but the file {path} does not exist."
         )
-    return map_of(_entries(path), str(path))
+    return map_of(read_names(path), str(path))
 
 
 def map_of(entries: list[str], source: str) -> LabelMap:
@@ -122,12 +121,8 @@ def map_of(entries: list[str], source: str) -> LabelMap:
     return LabelMap(source, len(entries), places, names)
 
 
-def read_names(path: Path) -> tuple[str, ...]:
-    """Return the names in a file with one name per line."""
-    return tuple(_entries(path))
-
-
-def _entries(path: Path) -> list[str]:
+def read_names(path: Path) -> list[str]:
+    """Return the names in a file with one name per line, or in a column of a CSV file."""
     try:
         text = regular_file(path).read_text(encoding="utf-8-sig")
     except OSError as error:

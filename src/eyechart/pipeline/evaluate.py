@@ -20,10 +20,9 @@ from eyechart.corruptions.suites.assets import left_out_notes
 from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
-from eyechart.models.defenses.crops import crop_of_crop_note
-from eyechart.models.defenses.defended import apply_defenses, read_defenses
+from eyechart.models.defenses.defended import apply_defenses, crop_of_crop_note, read_defenses
 from eyechart.models.find import load_model
-from eyechart.models.model import Model, ModelOrigin, ModelRecord
+from eyechart.models.model import Model, ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import Floor, FloorOutcome, floor_outcomes
@@ -45,6 +44,7 @@ from eyechart.pipeline.self_test import Doubt, self_test
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.shard_folder import (
     INDEX_FILE,
+    ModelRecord,
     ShardRecord,
     part_of,
     storable,

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
@@ -14,7 +16,8 @@ from eyechart.core.storage.files import atomic_file
 from eyechart.core.storage.run_folder import Settings, open_run_folder, read_settings
 from eyechart.core.storage.shards import Shard, shards_of
 from eyechart.images.imageset import ImageSet
-from eyechart.models.model import ModelRecord
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Preprocessing
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import PREDICTIONS_FOLDER
@@ -35,6 +38,56 @@ NOT_STORED = (
 """Settings that a merge does not need, or that are stored in another form."""
 
 _NAME = re.compile(r"\d+-of-(\d+)")
+
+
+def _not_loaded(_images: Tensor) -> Tensor:
+    raise AssertionError("a model that is known from a record makes no predictions")
+
+
+class ModelRecord(Record):
+    """Everything about a model that scoring needs."""
+
+    name: str
+    """Name of the model."""
+    identity: str
+    """SHA-256 of the weights; "" if there are none."""
+    dtype: str
+    """Precision, such as "torch.float32"."""
+    classes: int | None
+    """Number of classes."""
+    class_names: tuple[str, ...] | None
+    """Names of the classes; null if they are ImageNet's."""
+    side: int | None
+    """Height and width of its input in px; null if it takes images of any size."""
+    trained_on: tuple[str, ...]
+    """Corruptions that the model is known to be trained on."""
+
+    @classmethod
+    def of(cls, model: Model) -> "ModelRecord":
+        """Return the record of a model that has made predictions."""
+        return cls(
+            name=model.name,
+            identity=model.identity,
+            dtype=str(model.dtype),
+            classes=model.classes,
+            class_names=model.class_names,
+            side=model.side,
+            trained_on=model.trained_on,
+        )
+
+    def model(self) -> Model:
+        """Return a model with these properties, which cannot be called."""
+        model = Model(
+            self.name,
+            _not_loaded,
+            identity=self.identity,
+            classes=self.classes,
+            preprocessing=Preprocessing(side=self.side),
+            dtype=getattr(torch, self.dtype.removeprefix("torch.")),
+            class_names=self.class_names,
+        )
+        model.trained_on = self.trained_on
+        return model
 
 
 class ShardRecord(Record):

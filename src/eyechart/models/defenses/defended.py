@@ -4,13 +4,15 @@ A defended model is used like any other model: it has its own name and identity,
 everything else with the model that it wraps.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from eyechart.core.arguments import as_list, as_text
 from eyechart.core.devices import image_device
@@ -25,6 +27,7 @@ from eyechart.models.defenses.registry import (
     NON_LOCAL_MEANS,
     TEN_CROP,
 )
+from eyechart.models.label_map import log_probabilities
 from eyechart.models.model import Model
 
 Ask = Callable[[Tensor], Tensor]
@@ -44,17 +47,18 @@ class Setting:
     def read(self, value: float, defense: str) -> float:
         """Return the value, as an int if `step` is not 0; raise a UsageError if it is invalid."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and 0 < value <= self.most and self._fits(value):
-            return int(value) if self.step else float(value)
+        if is_number and 0 < value <= self.most:
+            # Odd numbers are 1, 3, 5, …: one more than a multiple of the step.
+            if self.step == 0:
+                return float(value)
+            if value % self.step == 1 % self.step:
+                return int(value)
         kind = ("a number above 0 and", "a whole number from 1 to", "an odd whole number from 1 to")
         at_most = " at most" if self.step == 0 else ""
         raise UsageError(
             f"{self.name} of the defense {defense} must be {kind[self.step]}{at_most}"
             f" {self.most:g}, got {value!r}."
         )
-
-    def _fits(self, value: float) -> bool:
-        return self.step == 0 or (value == int(value) and (self.step == 1 or value % 2 == 1))
 
 
 @dataclass(frozen=True)
@@ -131,24 +135,17 @@ def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _read(text: str) -> Defense:
     name, colon, pairs = text.partition(":")
-    settings: dict[str, float] = {}
-    for pair in pairs.split(",") if colon else ():
-        key, _, number = pair.partition("=")
-        value = _number(number)
-        if key in settings or value is None:
-            raise UsageError(
-                "A defense must be a name, optionally followed by numeric settings, such as"
-                f" clahe:clip=3,tiles=4, got '{text}'."
-            )
-        settings[key] = value
-    return checked_defense(name, settings)
-
-
-def _number(text: str) -> float | None:
+    items = [pair.partition("=") for pair in pairs.split(",")] if colon else []
     try:
-        return float(text)
+        settings = {key: float(number) for key, _, number in items}
     except ValueError:
-        return None
+        settings = {}
+    if len(settings) < len(items):
+        raise UsageError(
+            "A defense must be a name, optionally followed by numeric settings, such as"
+            f" clahe:clip=3,tiles=4, got '{text}'."
+        )
+    return checked_defense(name, settings)
 
 
 class Defended(Model):
@@ -211,3 +208,64 @@ def apply_defenses(model: Model, names: Sequence[str | Defense]) -> Model:
     for defense in reversed(read_defenses(names)):
         model = Defended(model, defense)
     return model
+
+
+def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, int]]) -> str:
+    """Return a note if images for ten crops are no larger than a crop; otherwise return "".
+
+    `sizes`: height and width of the images, in px.
+    """
+    for defense in defenses:
+        small = [size for size in sizes if not _is_larger(size, defense.settings.get("side", 0))]
+        if defense.name == TEN_CROP and small:
+            return (
+                f"{defense} resizes crops of {min(small[0])} px images; the ImageNet-C paper takes "
+                "crops from uncropped images. Clean accuracy may therefore fall although it rises "
+                "in the paper; use --stimulus uncropped for 256 px images, if the files are larger."
+            )
+    return ""
+
+
+def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]:
+    """Yield the four corner crops, the center crop, and the mirror images of these five.
+
+    If images are larger than `side` px, crops are `side` × `side` px. Otherwise the height and
+    width of a crop are `share` times the image's, and the crop is resized to the image size.
+    """
+    size = images.shape[2:]
+    is_larger = _is_larger(size, side)
+    height, width = (side if is_larger else max(round(share * length), 1) for length in size)
+    down, along = size[0] - height, size[1] - width
+    corners = [(0, 0), (0, along), (down, 0), (down, along), (down // 2, along // 2)]
+    for mirrored in (False, True):
+        for top, left in corners:
+            view = images[..., top : top + height, left : left + width]
+            if not is_larger:
+                # Bicubic weights overshoot at edges: without the clamp, the cast would wrap around.
+                grown = interpolate(view.float(), size, mode="bicubic", antialias=True)
+                view = grown.round_().clamp_(0, 255).to(torch.uint8)
+            yield view.flip(3) if mirrored else view.contiguous()
+
+
+def _is_larger(size: Sequence[int], side: float) -> bool:
+    return min(size) > side
+
+
+def _ten_crops(ask: Ask, images: Tensor, share: float, side: int) -> Tensor:
+    views = ten_views(images, share, side)
+    each = torch.stack([log_probabilities(ask(view)) for view in views])
+    # The logarithm of the mean probability, computed from logarithms for numerical stability.
+    return each.logsumexp(dim=0) - math.log(len(each))
+
+
+def _center_crop(ask: Ask, images: Tensor, side: int) -> Tensor:
+    height, width = images.shape[2:]
+    if not _is_larger((height, width), side):
+        return ask(images)
+    top, left = (height - side) // 2, (width - side) // 2
+    return ask(images[..., top : top + side, left : left + side].contiguous())
+
+
+SIDE = Setting("side", 224, 1024, 1)
+TEN_CROP_DEFENSE = DefenseType((Setting("share", 0.875, 1), SIDE), _ten_crops)
+CENTER_CROP_DEFENSE = DefenseType((SIDE,), _center_crop)
