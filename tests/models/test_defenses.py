@@ -16,7 +16,6 @@ import eyechart as ec
 import small_models
 from commands import assert_rejected
 from eyechart.images.stimulus import find_stimulus
-from eyechart.models.defenses.clahe import equalize
 from eyechart.models.defenses.defended import (
     apply_defenses,
     center_crop,
@@ -25,7 +24,7 @@ from eyechart.models.defenses.defended import (
     ten_crop,
     ten_views,
 )
-from eyechart.models.defenses.non_local_means import denoise, noise_level
+from eyechart.models.defenses.image_operations import denoise, equalize, noise_level
 from eyechart.models.defenses.registry import DEFENSES, split_name
 from eyechart.models.find import load_model
 from eyechart.models.label_map import log_probabilities, map_of

@@ -15,7 +15,7 @@ from eyechart.core.progress import NoProgress
 from eyechart.core.storage.locks import lock_folder
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.defenses.clahe import equalize
+from eyechart.models.defenses.image_operations import equalize
 from eyechart.models.find import load_model
 from eyechart.models.network_registry import NETWORKS
 from eyechart.models.networks import build_network

@@ -147,8 +147,7 @@ def need(package: str, prefix: str, *parts: str) -> ModuleType:
     """
     try:
         # Zoos emit deprecation warnings while they are imported.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             module = import_module(package)
             for part in parts:
                 getattr(module, part)

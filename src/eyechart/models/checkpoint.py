@@ -22,7 +22,7 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.adapter import ADAPTERS, Request
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.label_map import reject_probabilities
-from eyechart.models.model import Model, identity_of, in_one_line, prepared
+from eyechart.models.model import Model, identity_of, in_one_line
 from eyechart.models.network_registry import ZOOS
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Channels, Preprocessing
@@ -80,9 +80,8 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
         UsageError: If the file is missing or cannot be read.
     """
     try:
-        with warnings.catch_warnings():
-            # torch warns about bare pickles; the error below covers that.
-            warnings.simplefilter("ignore")
+        # torch warns about bare pickles; the error below covers that.
+        with warnings.catch_warnings(action="ignore"):
             held = torch.load(
                 regular_file(path), map_location="cpu", weights_only=True, mmap=mapped
             )
@@ -136,25 +135,41 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
             f"{name} was trained with {made_by}, which runs code when it is loaded: give --trust if"
             " you trust its author."
         )
+    n_classes = len(checkpoint.class_names)
     if checkpoint.network:
-        model = _from_network(checkpoint, name, request)
+        # The initial weights are replaced immediately: do not change the caller's random state.
+        with torch.random.fork_rng(devices=[]):
+            module = build_network(checkpoint.network, n_classes)
+        # ImageNet's classes need no names: their 16 categories are known.
+        is_imagenet = checkpoint.class_names == wordnet_ids()
+        names = None if is_imagenet else checkpoint.class_names
+        steps = checkpoint.preprocessing
+        model = Model(
+            name, module, request.device, classes=n_classes, preprocessing=steps, class_names=names
+        )
     else:
         # Full precision until the weights are loaded.
         model = load_base(checkpoint.base, replace(request, half=False))
         if model.module is None:
             raise UsageError(f"{checkpoint.base}, on which {name} is based, is not a torch module.")
+        module = model.module
         if checkpoint.class_names:
             # The classes differ from those of the base, so the meaning of the base's outputs does
             # not apply.
-            fit_last_layer(model.module, checkpoint.weights, len(checkpoint.class_names))
-            model.class_names, model.classes = checkpoint.class_names, len(checkpoint.class_names)
+            fit_last_layer(module, checkpoint.weights, n_classes)
+            model.class_names, model.classes = checkpoint.class_names, n_classes
             model.label_map, model.published_accuracy = None, None
-        _fill(model.module, checkpoint, name)
-        model.name = name
-        # Before the conversion, so that the identity does not depend on the precision.
-        model.identity = identity_of(model.module)
-        model.use_precision(request.dtype)
-    model.trained_on = checkpoint.trained_on
+    try:
+        module.load_state_dict(dict(checkpoint.weights))
+    except RuntimeError as error:
+        message = " ".join(str(error).split())[:120]
+        raise UsageError(f"The weights in {name} do not match {made_by} ({message}…).") from None
+    model.name, model.trained_on = name, checkpoint.trained_on
+    # Before the conversion, so that the identity does not depend on the precision.
+    model.identity = identity_of(module)
+    if checkpoint.network:
+        model.mark(asdict(checkpoint.preprocessing))
+    model.use_precision(request.dtype)
     return model
 
 
@@ -166,42 +181,6 @@ def _is_users(spec: str, kinds: Collection[str]) -> bool:
     """
     kind, colon, _ = spec.partition(":")
     return (bool(colon) and kind not in kinds) or Path(spec).suffix.lower() in CARD_SUFFIXES
-
-
-def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
-    # The initial weights are replaced immediately: do not change the caller's random state.
-    with torch.random.fork_rng(devices=[]):
-        module = build_network(checkpoint.network, len(checkpoint.class_names))
-    _fill(module, checkpoint, name)
-    # Before the conversion, so that the identity does not depend on the precision.
-    identity = identity_of(module)
-    model = Model(
-        name,
-        prepared(module, request.device, request.dtype),
-        request.device,
-        identity=identity,
-        classes=len(checkpoint.class_names),
-        preprocessing=checkpoint.preprocessing,
-        dtype=request.dtype,
-        # ImageNet's classes need no names: their 16 categories are known.
-        class_names=None if is_imagenet(checkpoint.class_names) else checkpoint.class_names,
-    )
-    model.mark(asdict(checkpoint.preprocessing))
-    return model
-
-
-def is_imagenet(class_names: tuple[str, ...]) -> bool:
-    """Return whether these are ImageNet's 1,000 classes, as WordNet ids in the usual order."""
-    return class_names == wordnet_ids()
-
-
-def _fill(module: torch.nn.Module, checkpoint: Checkpoint, name: str) -> None:
-    try:
-        module.load_state_dict(dict(checkpoint.weights))
-    except RuntimeError as error:
-        message = " ".join(str(error).split())[:120]
-        network = checkpoint.network or checkpoint.base
-        raise UsageError(f"The weights in {name} do not match {network} ({message}…).") from None
 
 
 def find_last_layer(module: nn.Module, ready: Tensor) -> str:

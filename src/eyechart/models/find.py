@@ -120,8 +120,9 @@ def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
     if ending in FILES:
         return _from_file(spec, FILES[ending], request)
     if ending == ".py":
-        stem = Path(spec).stem
-        raise UsageError(f"A model from {spec} must be given by its name, such as {stem}:NAME.")
+        raise UsageError(
+            f"A model from {spec} must be given by its name, such as {Path(spec).stem}:NAME."
+        )
     if Path(spec).is_file():
         raise UsageError(
             f"A model's file must end in {', '.join((*FILES, *CARD_SUFFIXES))}, got '{spec}'."

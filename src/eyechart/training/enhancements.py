@@ -16,8 +16,8 @@ from eyechart.core.progress import Progress
 from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.defenses.clahe import equalize
 from eyechart.models.defenses.defended import apply_defenses, crop_of_crop_note, read_defenses
+from eyechart.models.defenses.image_operations import equalize
 from eyechart.models.defenses.registry import CENTER_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
 from eyechart.models.find import load_model
 from eyechart.models.model import Model

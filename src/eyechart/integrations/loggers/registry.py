@@ -43,8 +43,7 @@ class Logger:
         """Store the record; return a sentence that says where it is."""
         module = import_module(f"eyechart.integrations.loggers.{self.home}")
         # The packages emit deprecation warnings of their own dependencies.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             place: str = module.log(record)
         return place
 

@@ -52,11 +52,12 @@ def load_onnx(name: str, request: Request) -> Model:
     source = _onnx_input(path, session)
     shape, channels_last = _layout(path, list(source.shape))
     height, width = shape[2:]
-    advice = (
+    side = input_side(
+        path,
+        (height, width),
         f"takes {height} × {width} px: export it for square images, or with dynamic height and"
-        " width"
+        " width",
     )
-    side = input_side(path, height, width, advice)
     forward = Session(session, source, channels_last)
     batch = shape[0] if isinstance(shape[0], int) else None
     digest = hashlib.sha256(content)
@@ -188,9 +189,11 @@ def load_tflite(name: str, request: Request) -> Model:
         interpreter = _open_tflite(path, with_logits(content))
     source, shape = _tflite_input(path, interpreter)
     batch, height, width, _ = shape
-    advice = f"takes {height} × {width} px: convert it for square images"
-    fixed = [length if length > 0 else None for length in (height, width)]
-    side = input_side(path, fixed[0], fixed[1], advice)
+    side = input_side(
+        path,
+        tuple(length if length > 0 else None for length in (height, width)),
+        f"takes {height} × {width} px: convert it for square images",
+    )
     forward = Lite(interpreter, source, shape)
     size = max(batch, 1)
     return Model(

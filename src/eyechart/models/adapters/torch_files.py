@@ -72,14 +72,15 @@ def read_model(path: Path) -> bytes:
         raise UsageError(f"Cannot read the model {path}: {error.strerror}.") from None
 
 
-def input_side(path: Path, height: object, width: object, advice: str) -> int | None:
+def input_side(path: Path, size: tuple[object, ...], advice: str) -> int | None:
     """Return the side of the square images that a file takes, None if it takes any size.
 
-    Dynamic dimensions are names, symbols or None, not integers.
+    `size`: height and width; dynamic ones are names, symbols or None, not integers.
     """
-    if isinstance(height, int) and isinstance(width, int) and height != width:
+    fixed = [length for length in size if isinstance(length, int)]
+    if len(set(fixed)) > 1:
         raise UsageError(f"{path} must take square images, but {advice}.")
-    return next((length for length in (height, width) if isinstance(length, int)), None)
+    return fixed[0] if fixed else None
 
 
 def _kind(path: Path) -> str:
@@ -161,11 +162,12 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
     program = move_to_device_pass(program, str(request.device))
     example = _only_input(path, program)
     height, width = example.shape[2:]
-    advice = (
+    side = input_side(
+        path,
+        (height, width),
         f"was exported for {height} × {width} px: export it for square images, or with dynamic"
-        " height and width"
+        " height and width",
     )
-    side = input_side(path, height, width, advice)
     min_batch, max_batch = _batch_limits(program, example.shape[0])
     return Model(
         name,

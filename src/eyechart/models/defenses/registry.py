@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 CLAHE, NON_LOCAL_MEANS, TEN_CROP, CENTER_CROP = "clahe", "nlm", "ten-crop", "center-crop"
 
 DEFENSES: "Registry[DefenseType]" = Registry("defense")
-DEFENSES.add_lazily(CLAHE, "eyechart.models.defenses.clahe:DEFENSE")
-DEFENSES.add_lazily(NON_LOCAL_MEANS, "eyechart.models.defenses.non_local_means:DEFENSE")
+DEFENSES.add_lazily(CLAHE, "eyechart.models.defenses.image_operations:CLAHE_DEFENSE")
+DEFENSES.add_lazily(
+    NON_LOCAL_MEANS, "eyechart.models.defenses.image_operations:NON_LOCAL_MEANS_DEFENSE"
+)
 DEFENSES.add_lazily(TEN_CROP, "eyechart.models.defenses.defended:TEN_CROP_DEFENSE")
 DEFENSES.add_lazily(CENTER_CROP, "eyechart.models.defenses.defended:CENTER_CROP_DEFENSE")
 
