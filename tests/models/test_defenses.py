@@ -29,7 +29,6 @@ from eyechart.models.defenses.registry import DEFENSES, split_name
 from eyechart.models.find import load_model
 from eyechart.models.label_map import log_probabilities, map_of
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.models.probabilities import log_probabilities
 from eyechart.reports.titles import short_names
 from real_images import real_images
 from tiny_networks import random_images, tiny

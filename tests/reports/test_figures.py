@@ -22,7 +22,6 @@ from PIL import Image
 from changing import replace
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import MACHINE
-from eyechart.models.published_study import CATEGORIES
 from eyechart.reports import latex
 from eyechart.reports.figures import (
     curve_figures,

@@ -113,7 +113,7 @@ REGISTRIES = {
             "cli/compare.py": "examples in a help text",
             "overlap/published_benchmarks.py": "the published tables of two suites",
             "reports/figures/score_figures.py": "which two suites the figure needs",
-            "models/published_study.py": "the models of each paper",
+            "results/study_models.py": "the models of each paper",
             "corruptions/suites/published.py": "the suite of each preset",
             "reports/terminal/leaderboard.py": "columns of a table of two suites",
             "results/ranking_comparison.py": "pairs of suites that papers compare",

@@ -18,8 +18,8 @@ from eyechart.core.options import Option
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.integrations.loggers.registry import Log, check_loggers
-from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.hidden_paths import Hide, hidden_kinds
+from eyechart.results.study_models import CATEGORIES
 
 if TYPE_CHECKING:
     from eyechart.reports.html.structure_view import View

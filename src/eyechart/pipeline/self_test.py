@@ -18,7 +18,6 @@ from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
 from eyechart.models.label_map import are_probabilities, log_probabilities
 from eyechart.models.model import Model
-from eyechart.models.probabilities import are_probabilities, log_probabilities
 from eyechart.predictions.batches import COUNT, destroyed_images
 from eyechart.testsets.stimuli import images_at_once
 

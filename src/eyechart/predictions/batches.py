@@ -18,8 +18,8 @@ from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import CATEGORIES, CLASSES, category_maxima, category_sums
+from eyechart.models.label_map import log_probabilities
 from eyechart.models.model import Model
-from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.stimuli import images_at_once

@@ -22,8 +22,7 @@ from eyechart.core.progress import Progress
 from eyechart.core.storage.parts import ROW, Parts
 from eyechart.core.storage.shards import Shard, work_off
 from eyechart.images.imageset import ImageSet, load_listed
-from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.last_layer import find_last_layer, replace_layer
+from eyechart.models.checkpoint import find_last_layer, read_checkpoint, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
 from eyechart.stats.intervals import sum_interval
 from eyechart.structure.holdout_scores import count_confusions, estimate_accuracy

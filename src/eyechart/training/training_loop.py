@@ -20,8 +20,7 @@ from eyechart.core.progress import Progress
 from eyechart.core.randomness import hash64
 from eyechart.core.storage.run_folder import Settings
 from eyechart.core.version import versions
-from eyechart.models.checkpoint import Checkpoint, write_checkpoint
-from eyechart.models.last_layer import find_last_layer
+from eyechart.models.checkpoint import Checkpoint, find_last_layer, write_checkpoint
 from eyechart.models.model import identity_of, in_one_line, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.hidden_paths import hidden_kinds, hide_in_runs
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.titles import corruption_title, short_names
@@ -27,7 +26,7 @@ class ModelEntry:
     """One model's row in a leaderboard.
 
     `run`: index of its run in the report. `index`: index of the model in that run. `category`: one
-    of `models.published_study.CATEGORIES`, or "".
+    of `results.study_models.CATEGORIES`, or "".
     """
 
     name: str
