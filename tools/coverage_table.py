@@ -14,12 +14,14 @@ TOTAL = "total"
 
 
 def table(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each package of eyechart, and one for all files."""
+    """Yield a line for each package of eyechart, for eyechart_experiment, and for all files."""
     packages: dict[str, Counter[str]] = {}
     for name, file in report["files"].items():
-        parts = Path(name).parts
-        inside = parts[parts.index("eyechart") + 1 :]
-        package = inside[0] if len(inside) > 1 else "(top)"
+        inside = Path(name.rpartition("src/")[2]).parts
+        # the other distribution is one line
+        package = inside[0]
+        if package == "eyechart":
+            package = inside[1] if len(inside) > 2 else "(top)"
         for each in (package, TOTAL):
             packages.setdefault(each, Counter()).update(
                 {key: value for key, value in file["summary"].items() if isinstance(value, int)}

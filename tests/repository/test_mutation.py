@@ -49,13 +49,15 @@ def test_coverage_is_summed_over_the_files_of_a_package():
             "src/eyechart/stats/bins.py": file(10, 9, 2, 1),
             "src/eyechart/stats/deep/ranks.py": file(30, 21, 2, 2),
             "src/eyechart/__main__.py": file(10, 10, 0, 0),
+            "packages/experiment/src/eyechart_experiment/server/app.py": file(10, 5, 2, 0),
         }
     }
     rows = [line.split() for line in table(report)][1:]
     assert rows == [
         ["(top)", "10", "100.0%", "0"],
+        ["eyechart_experiment", "10", "50.0%", "2", "0.0%"],
         ["stats", "40", "75.0%", "4", "75.0%"],
-        ["total", "50", "80.0%", "4", "75.0%"],
+        ["total", "60", "75.0%", "6", "50.0%"],
     ]
 
 
