@@ -12,7 +12,13 @@ import eyechart as ec
 from eyechart.stats.bins import Bins, bin_edges, count_bins
 from eyechart.stats.curve_settings import ESTIMATORS
 from eyechart.stats.density import UNIFORM, Density, areas_under, to_density
-from eyechart.stats.estimators import choose_smoothing, fit_spline, fit_splines, to_polynomials
+from eyechart.stats.estimators import (
+    SMOOTHINGS,
+    choose_smoothing,
+    fit_spline,
+    fit_splines,
+    to_polynomials,
+)
 from eyechart.stats.pieces import refined, stacked, values_at
 
 GRID = np.linspace(0, 1, 501)
@@ -114,6 +120,11 @@ def test_smoothing_is_stronger_where_the_truth_is_straight():
     straight = choose_smoothing(exact_bins(lambda v: 0.9 - 0.7 * v), 20, 0.9, None)
     bent = choose_smoothing(exact_bins(falling, each=5000.0), 20, 0.85, None)
     assert straight > bent
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_smoothing_is_strongest_where_every_smoothing_fits_exactly(rate):
+    assert choose_smoothing(exact_bins(lambda v: rate + 0 * v), 20, None, None) == SMOOTHINGS[-1]
 
 
 def test_the_same_seed_gives_the_same_intervals():

@@ -117,6 +117,9 @@ MOST_STEPS = 30
 SMOOTHINGS = np.logspace(-3, 1, 9)
 """Candidate smoothing strengths, for samples with weight 1."""
 
+EXACT = 1e-20
+"""Mean squared residual up to which a fit is exact, and the rest rounding."""
+
 
 def fit_spline(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
@@ -177,7 +180,9 @@ def choose_smoothing(
 ) -> float:
     """Return the smoothing with the smallest generalized cross-validation error.
 
-    The effective number of parameters of the unconstrained fit is used as an upper bound.
+    The effective number of parameters of the unconstrained fit is used as an upper bound. If
+    several fit exactly (all bins at 1, say), the strongest of them is returned: which of their
+    residuals is the smallest would depend on the processor.
     """
     errors = []
     rows, target = bin_rows(bins, min_per_bin)
@@ -191,8 +196,10 @@ def choose_smoothing(
         residual = np.square(target - rows @ coefficients).sum() / count
         # GCV = RSS / n / (1 − df / n)²
         # The floor lets fits with as many parameters as bins lose, instead of dividing by 0.
-        errors.append(residual / max(1 - freedom / count, 1e-3) ** 2)
-    return float(SMOOTHINGS[int(np.argmin(errors))])
+        error = residual / max(1 - freedom / count, 1e-3) ** 2
+        errors.append(error if residual > EXACT else 0.0)
+    (best,) = np.nonzero(np.equal(errors, min(errors)))
+    return float(SMOOTHINGS[best[-1]])
 
 
 def to_polynomials(coefficients: FloatArray) -> PPoly:
