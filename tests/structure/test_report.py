@@ -14,7 +14,7 @@ from changing import replace
 from commands import assert_rejected
 from eyechart.reports.figures.study_figures import draw_superclasses, plan_superclasses
 from eyechart.reports.html.structure_view import structure_views
-from eyechart.reports.series.superclass_scatter import superclass_scatter, superclass_studies
+from eyechart.reports.series.superclass_scatter import models_with_accuracy, superclass_studies
 from eyechart.structure.holdout_scores import notes_on
 from eyechart.structure.study_results import (
     AccuracyEstimate,
@@ -217,7 +217,7 @@ def test_the_figure_has_both_accuracies_of_each_model_at_its_place(superclasses)
     # "bare" has no place on the axis
     assert "1 of 2 models, such as bare" in note
     both = [results.models[0], replace(results.models[0], name="other")]
-    figure = draw_superclasses(superclass_scatter(both))
+    figure = draw_superclasses(models_with_accuracy(both))
     (axes,) = figure.axes
     points = [(*own.lines[0].get_xdata(), *own.lines[0].get_ydata()) for own in axes.containers]
     assert points == [pytest.approx(own) for own in [(77, 91), (77, 62)] * 2]

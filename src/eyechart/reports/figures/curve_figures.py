@@ -5,7 +5,6 @@ from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from eyechart.core.phrases import plural
@@ -100,19 +99,17 @@ def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
     names = {"a": "accuracy $s_a$", "p": "consistency $s_p$"}
     share = names[letters[0]] if len(letters) < 2 else "share"
     label_outer(axes, VISUAL_CHANGE, share)
-    handles = [_model_key(look, len(letters) > 1) for look in looks.values()]
+    handles = [key(look.name, look.color, linestyle=look.dash) for look in looks.values()]
     if len(letters) > 1:
+        handles = [
+            key(look.name, look.color, marker=look.marker, markersize=MARK)
+            for look in looks.values()
+        ]
         handles += [key(names[letter], linestyle=STYLES[letter]) for letter in letters]
     if any(panel.humans is not None for series in by_corruption for panel in series):
         handles.append(key("Humans", HUMAN_COLOR, linewidth=1.8))
     legend(figure, handles)
     return figure
-
-
-def _model_key(look: Look, both: bool) -> Line2D:
-    if both:
-        return key(look.name, look.color, marker=look.marker, markersize=MARK)
-    return key(look.name, look.color, linestyle=look.dash)
 
 
 def _draw_curve_panel(

@@ -238,7 +238,8 @@ def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
     """Return a LaTeX table with a row for each model, best first, in percent."""
     columns = error_columns(suite, rows, relative)
     names = [column.corruption for column in columns]
-    groups = _groups(columns)
+    by_group = groupby(columns, key=lambda column: column.group)
+    groups = [(group, len(list(members))) for group, members in by_group]
     head = ["Model", "Error", "Rel. mCE" if relative else "mCE"]
     lines = []
     for errors in rows:
@@ -263,12 +264,6 @@ def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
             "",
         ]
     )
-
-
-def _groups(columns: Sequence[ErrorColumn]) -> list[tuple[str, int]]:
-    """Return the groups of adjacent columns, and the number of columns that each group spans."""
-    groups = groupby(columns, key=lambda column: column.group)
-    return [(group, len(list(members))) for group, members in groups]
 
 
 def _group_lines(groups: Sequence[tuple[str, int]]) -> list[str]:

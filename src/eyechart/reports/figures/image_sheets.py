@@ -68,15 +68,8 @@ class _Sheet:
         groups = self.gallery.groups
         rows = sum(len(group.rows) for group in groups)
         head = SHEET_MARGIN + TITLE + 18 + SUBTITLE + 8 + SUBTITLE + 34
-        return head + len(groups) * self._heading + rows * self._row_height + SMALL + SHEET_MARGIN
-
-    @property
-    def _heading(self) -> int:
-        return HEADING + 42
-
-    @property
-    def _row_height(self) -> int:
-        return NAME + 14 + self.side + self._captions + 34
+        row = NAME + 14 + self.side + self._captions + 34
+        return head + len(groups) * (HEADING + 42) + rows * row + SMALL + SHEET_MARGIN
 
     @property
     def _captions(self) -> int:

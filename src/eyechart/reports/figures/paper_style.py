@@ -125,7 +125,7 @@ def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[
         before = models[: len(collected)]
         if by_category:
             index = sum(other.category == model.category for other in before)
-            color = _category(model.category)[1]
+            color = CATEGORY_COLORS.get(model.category, CATEGORY_COLORS[""])[1]
         else:
             # Indexed over the whole report, so that a model looks the same in every figure.
             color = model.color
@@ -152,10 +152,6 @@ def category_patches(models: tuple[ModelEntry, ...]) -> list[Patch]:
         for name, (title, color) in CATEGORY_COLORS.items()
         if name in names
     ]
-
-
-def _category(name: str) -> tuple[str, str]:
-    return CATEGORY_COLORS.get(name, CATEGORY_COLORS[""])
 
 
 def _hatch(name: str) -> str:

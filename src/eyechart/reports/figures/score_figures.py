@@ -95,16 +95,15 @@ def draw_main_scores(main: MainScore) -> Figure:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, None if main.score.is_percent else 1)
     axes.set_xlabel(drawable(main.axis_title))
-    legend(figure, [*map(_key, looks.values()), *([_human_key()] if main.humans else [])])
+    handles = [
+        key(look.name, look.color, marker=look.marker, markersize=4, linewidth=0.9)
+        for look in looks.values()
+    ]
+    if main.humans:
+        mark = {"marker": "|", "markersize": 9, "mew": 2, "linestyle": ""}
+        handles.append(key("Humans", HUMAN_COLOR, **mark))
+    legend(figure, handles)
     return figure
-
-
-def _key(look: Look) -> Line2D:
-    return key(look.name, look.color, marker=look.marker, markersize=4, linewidth=0.9)
-
-
-def _human_key() -> Line2D:
-    return key("Humans", HUMAN_COLOR, marker="|", markersize=9, mew=2, linestyle="")
 
 
 BAR_ROW = 0.155
@@ -124,26 +123,22 @@ def plan_human_index(report: Report) -> Planned:
                 suite = suite_title(part.suite)
                 yield f"No curves for {corruption} ({suite}): none could be fitted."
                 continue
+            title = "HMRI, MRSI and curves compared with humans"
             if not has_humans(part, space, corruption):
                 alone.append(corruption)
+                title = "robustness and curves"
+            caption = (
+                f"{corruption_title(corruption)}: {title}, {size_in_words(part, space)}; error"
+                " bars: 95 %, bands: 83 %, pale lines: not observed."
+            )
             words = ("curves", *suite_words(report, part), bare_name(corruption))
-            make = partial(draw_human_index, part, space, corruption)
-            yield Drawing(words, _caption(part, space, corruption), make)
+            yield Drawing(words, caption, partial(draw_human_index, part, space, corruption))
         if alone:
             yield (
                 "No human curves, because there are too few human responses, if any, to these"
                 f" corruptions of {suite_title(part.suite)}:"
                 f" {'all' if alone == list(part.corruptions) else ', '.join(alone)}."
             )
-
-
-def _caption(part: Part, space: str, corruption: str) -> str:
-    humans = has_humans(part, space, corruption)
-    title = "HMRI, MRSI and curves compared with humans" if humans else "robustness and curves"
-    return (
-        f"{corruption_title(corruption)}: {title}, {size_in_words(part, space)}; error bars:"
-        " 95 %, bands: 83 %, pale lines: not observed."
-    )
 
 
 def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
@@ -159,7 +154,10 @@ def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
     has_gaps = False
     for index, letter in enumerate(rows):
         panel = curve_panel(part.models, space, corruption, letter, human_scale=True)
-        bars = _bars(panel)
+        # The name (without its property suffix) and the symbol of each score drawn as bars.
+        bars = [("r", rf"$\mathcal{{R}}_{letter}$")]
+        if panel.humans is not None:
+            bars = [("hmri", rf"$HMRI_{letter}$"), ("mrsi", rf"$MRSI_{letter}$")]
         for column, (name, sign) in enumerate(bars):
             # A single score takes the space of both panels.
             cells = slice(column, column + 1) if len(bars) > 1 else slice(0, len(widths) - 1)
@@ -174,13 +172,6 @@ def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
         has_gaps |= panel.has_gaps
     legend(figure, [*category_patches(part.models), *_keys(with_humans, has_gaps)])
     return figure
-
-
-def _bars(panel: CurvePanel) -> list[tuple[str, str]]:
-    """Return the name (without its property suffix) and symbol of each score drawn as bars."""
-    if panel.humans is not None:
-        return [("hmri", rf"$HMRI_{panel.letter}$"), ("mrsi", rf"$MRSI_{panel.letter}$")]
-    return [("r", rf"$\mathcal{{R}}_{panel.letter}$")]
 
 
 def _keys(with_humans: bool, has_gaps: bool) -> list[Line2D]:

@@ -20,10 +20,10 @@ from eyechart.reports.figures.paper_style import (
     legend,
 )
 from eyechart.reports.series.palette import COLORS
-from eyechart.reports.series.superclass_scatter import SuperclassScatter, superclass_scatter
+from eyechart.reports.series.superclass_scatter import X_TITLE, Y_TITLE, models_with_accuracy
 from eyechart.rulers.measure_conditions import SERIES, EqualImage
 from eyechart.rulers.study_record import AgreementRecord, StudyRecord
-from eyechart.structure.study_results import SuperclassResults
+from eyechart.structure.study_results import SuperclassModelScore, SuperclassResults
 
 COLUMNS = 3
 PANEL = 2.0
@@ -140,37 +140,41 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
                 f" {len(missing)} of {len(study.models)} models, such as {missing[0]}; use"
                 " eyechart structure superclass with --imagenet-accuracy."
             )
-        scatter = superclass_scatter(study.models)
-        if scatter is not None:
+        models = models_with_accuracy(study.models)
+        if models:
             words = ("superclasses",) if len(results) == 1 else ("superclasses", str(number))
             caption = (
                 "Superclass accuracy for subclasses in ImageNet-1K (seen) and outside it"
                 " (unseen), plotted against accuracy on ImageNet-1K before tuning, for"
-                f" {len(scatter.seen)} models. 95 % intervals, from a bootstrap over synsets."
+                f" {len(models)} models. 95 % intervals, from a bootstrap over synsets."
             )
-            yield Drawing(words, caption, partial(draw_superclasses, scatter))
+            yield Drawing(words, caption, partial(draw_superclasses, models))
 
 
-def draw_superclasses(scatter: SuperclassScatter) -> Figure:
-    """Return the scatter plot in percent; each model has one marker, filled for seen subclasses."""
+def draw_superclasses(models: Sequence[tuple[str, float, SuperclassModelScore]]) -> Figure:
+    """Return the scatter plot in percent; each model has one marker, filled for seen subclasses.
+
+    `models` are those of `models_with_accuracy`.
+    """
     figure = Figure(figsize=(COLUMN, HEIGHT))
     axes = figure.subplots()
     handles = [
         _key(f"{kind} subclasses", "o", color, color if is_filled else "white")
         for kind, (color, is_filled) in (("seen", FILLED), ("unseen", OPEN))
     ]
-    for index, both in enumerate(zip(scatter.seen, scatter.unseen, strict=True)):
+    for index, (name, accuracy, model) in enumerate(models):
         marker = MARKERS[index % len(MARKERS)]
-        for point, (color, is_filled) in zip(both, (FILLED, OPEN), strict=True):
+        for share, (color, is_filled) in ((model.seen, FILLED), (model.unseen, OPEN)):
+            value = 100 * share.value
             axes.errorbar(
-                [point.imagenet_accuracy],
-                [point.accuracy],
-                [[abs(end - point.accuracy)] for end in point.interval],
+                [accuracy],
+                [value],
+                [[abs(100 * end - value)] for end in share.interval],
                 fmt=marker, color=color, markersize=SIZE, elinewidth=0.8, capsize=1.5,
                 markerfacecolor=color if is_filled else "white",
             )  # fmt: skip
-        handles.append(_key(drawable(both[0].model), marker, INK, INK))
-    axes.set(xlabel=scatter.x_title, ylabel=scatter.y_title)
+        handles.append(_key(drawable(name), marker, INK, INK))
+    axes.set(xlabel=X_TITLE, ylabel=Y_TITLE)
     legend(figure, handles)
     return figure
 

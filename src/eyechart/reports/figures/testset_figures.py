@@ -220,7 +220,13 @@ def draw_examples(models: Sequence[ModelEntry], strip: ImageStrip) -> Figure:
             x = NAMES + index * (SIDE + GAP)
             _draw_prediction(axes, image.predictions.get(model.name), x, y)
             if index == first:
-                _frame(axes, x, y)
+                corner = (x - 0.01, y - 0.65 * LINE)
+                axes.add_patch(
+                    Rectangle(
+                        corner, SIDE + 0.02, 2.3 * LINE, fill=False, edgecolor=INCORRECT,
+                        linewidth=1,
+                    )
+                )  # fmt: skip
     return figure
 
 
@@ -259,11 +265,6 @@ def _draw_prediction(axes: Axes, prediction: StripPrediction | None, x: float, y
     mark = "✗" if failed else "✓"
     sure = "" if confidence is None else f" {100 * confidence:.0f} %"
     _text(axes, middle, y + LINE, f"{mark}{sure}", ha="center", color=color)
-
-
-def _frame(axes: Axes, x: float, y: float) -> None:
-    corner, wide, high = (x - 0.01, y - 0.65 * LINE), SIDE + 0.02, 2.3 * LINE
-    axes.add_patch(Rectangle(corner, wide, high, fill=False, edgecolor=INCORRECT, linewidth=1))
 
 
 def _text(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:

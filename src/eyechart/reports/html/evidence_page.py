@@ -42,10 +42,11 @@ BAR = 260
 
 def evidence_html(results: GateResults, path: Path) -> str:
     """Return the page; `path` is where it will be, for links to the runs."""
+    models = dict.fromkeys(result.model for result in results.rules)
     runs = [("new", results.new)] + ([("old", results.old)] if results.old is not None else [])
     return render_document(
         "evidence.html",
-        title=f"Release evidence: {_model_names(results)}",
+        title=f"Release evidence: {', '.join(models)}",
         results=results,
         tone=TONES[results.outcome],
         sentence=outcome_sentence(results),
@@ -57,10 +58,6 @@ def evidence_html(results: GateResults, path: Path) -> str:
         limits=list(_limits(results)),
         suites=suite_title(results.new.suite),
     )
-
-
-def _model_names(results: GateResults) -> str:
-    return ", ".join(dict.fromkeys(result.model for result in results.rules))
 
 
 def _claim(result: RuleResults) -> str:
@@ -144,7 +141,11 @@ def _rule(result: RuleResults, number: int) -> dict[str, object]:
 def _rule_facts(result: RuleResults) -> Iterator[tuple[str, str | Markup]]:
     samples, images = count_of(result.n_samples, "sample"), count_of(result.n_images, "image")
     yield "Data", f"{samples} of {images}, in {space_title(result.space)}"
-    yield result.rule.metric.capitalize(), _rates(result)
+    rates = f"{result.model} {result.rate:.3f}"
+    if result.old_rate is not None:
+        rates = f"new ({result.model}) {result.rate:.3f}, old ({result.old_model}) "
+        rates += f"{result.old_rate:.3f}"
+    yield result.rule.metric.capitalize(), rates
     ends = " to ".join(value_text(result, end) for end in (result.lower, result.upper))
     yield "Estimate", f"{value_text(result, result.estimate)}, bounds {ends}"
     limit = "" if result.old_model is None else f", a difference of at least {_limit(result)}"
@@ -154,12 +155,6 @@ def _rule_facts(result: RuleResults) -> Iterator[tuple[str, str | Markup]]:
     if result.between is not None and result.within is not None:
         parts = f"{result.between:.3g} between images, {result.within:.3g} within an image"
         yield "Variance of a sample", parts
-
-
-def _rates(result: RuleResults) -> str:
-    if result.old_rate is None:
-        return f"{result.model} {result.rate:.3f}"
-    return f"new ({result.model}) {result.rate:.3f}, old ({result.old_model}) {result.old_rate:.3f}"
 
 
 def _condition_table(result: RuleResults, number: int) -> Table:

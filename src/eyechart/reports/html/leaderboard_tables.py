@@ -97,7 +97,8 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
         rank = (_rank_cell(part, model),) if is_ranked else ()
         behind = [part.short_names[other] for other in standings.worse_than(name)]
         cells = (_score_cell(report, part, model, score.name) for score in scores)
-        category = (_category(model.category),) if has_categories else ()
+        title = CATEGORY_COLORS.get(model.category, (model.category, ""))[0]
+        category = (title if model.category else NOTHING,) if has_categories else ()
         ahead = (listed(behind) or NOTHING,) if is_ranked else ()
         rows.append(TableRow((model_label(model), *rank, *category, *cells, *ahead), name))
     by = f"Models ranked by {SCORES[standings.by].symbol}" if is_ranked else "All scores"
@@ -170,10 +171,6 @@ def _column_title(score: Score, home: str, space: str) -> str:
     """Return a score's title, with its label space if that differs from the table's."""
     title = f"{score.symbol} (%)" if score.is_percent else score.symbol
     return title if home == space else f"{title} (16 categories)"
-
-
-def _category(name: str) -> str:
-    return CATEGORY_COLORS.get(name, (name, ""))[0] if name else NOTHING
 
 
 def _score_cell(report: Report, part: Part, model: ModelEntry, name: str) -> Markup:

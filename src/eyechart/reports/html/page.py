@@ -99,7 +99,8 @@ def is_page(path: Path) -> bool:
 
 def _policy(scripts: Mapping[str, Markup]) -> str:
     """Return a content security policy that allows only these scripts."""
-    return POLICY.format(" ".join(_hash(text) for text in scripts.values()))
+    digests = (b64encode(sha256(text.encode()).digest()).decode() for text in scripts.values())
+    return POLICY.format(" ".join(f"'sha256-{digest}'" for digest in digests))
 
 
 def _template(name: str) -> str:
@@ -109,11 +110,6 @@ def _template(name: str) -> str:
 def _script(text: str) -> Markup:
     """Return a script as embedded in the page, with the line endings that browsers hash."""
     return Markup("\n" + text.replace("\r\n", "\n").replace("\r", "\n").strip() + "\n")
-
-
-def _hash(text: str) -> str:
-    """Return the hash of a script for the policy."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _specs(charts: Sequence[Chart]) -> Markup:

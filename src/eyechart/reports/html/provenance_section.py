@@ -77,12 +77,10 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     used, present = counted(images.used), counted(images.n_images)
     yield "Images", Markup("{} of {} from {}").format(used, present, info.images or images.source)
     yield "Digest of the images", Markup("<code>{}</code>").format(images.digest)
-    yield "Stimulus", _stimulus(images.stimulus)
+    stimulus = images.stimulus
+    description = "" if stimulus == FILES else f": {find_stimulus(stimulus).description}"
+    yield "Stimulus", stimulus + description
     yield "Seed", str(run.config.seed)
-
-
-def _stimulus(name: str) -> str:
-    return name if name == FILES else f"{name}: {find_stimulus(name).description}"
 
 
 def _models(run: Run, index: int) -> Table:

@@ -141,13 +141,10 @@ def summary_of(report: Report) -> Markup:
         )
         for part in report.parts
     ]
-    text = Markup('{}; {}; made <span class="whole">{}</span>')
-    return text.format(Markup(", ").join(suites), _images(report), _dates(report))
-
-
-def _images(report: Report) -> Markup:
     counts = list(dict.fromkeys(run.results.images.used for run in report.runs))
-    return Markup(" and ").join(map(counted, counts)) + " " + plural(counts[-1], "image")
+    images = Markup(" and ").join(map(counted, counts)) + " " + plural(counts[-1], "image")
+    text = Markup('{}; {}; made <span class="whole">{}</span>')
+    return text.format(Markup(", ").join(suites), images, _dates(report))
 
 
 def _dates(report: Report) -> str:
@@ -191,6 +188,7 @@ def _render(
     images: Mapping[Key, str],
     structure: Sequence[View],
 ) -> str:
+    present = {name for part in report.parts for name in part.standings.scores}
     placing = Placing(charts)
     # Studies show their charts themselves; left here, they would appear again among the others.
     placing.take("structure")
@@ -213,7 +211,7 @@ def _render(
         # Last: charts that have no section above.
         other_charts=placing.take(),
         runs=[provenance_of(report, index) for index in range(len(report.runs))],
-        meanings=_meanings(report),
+        meanings=[(score.symbol, score.meaning) for score in LEADERBOARD if score.name in present],
         notes=_notes(report),
         structure=structure,
     )
@@ -244,11 +242,6 @@ def report_results(
             f"{target} already exists and is not an eyechart report: choose another path."
         )
     return write_report(make_report([run_of(results)], hide=hidden_kinds(hide)), target)
-
-
-def _meanings(report: Report) -> list[tuple[str, str]]:
-    present = {name for part in report.parts for name in part.standings.scores}
-    return [(score.symbol, score.meaning) for score in LEADERBOARD if score.name in present]
 
 
 def _notes(report: Report) -> list[str]:

@@ -33,9 +33,10 @@ from eyechart.reports.html.html_table import (
 from eyechart.reports.html.page import render_page
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.superclass_scatter import (
-    SuperclassScatter,
+    X_TITLE,
+    Y_TITLE,
     is_superclass_study,
-    superclass_scatter,
+    models_with_accuracy,
 )
 from eyechart.reports.titles import short_names
 from eyechart.structure.holdout_scores import notes_on
@@ -329,13 +330,12 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         f"superclasses-{number}", "Accuracy on seen and on unseen subclasses", columns, rows,
         note=" ".join(("95 % intervals, bootstrap over subclasses (synsets).", *results.notes)),
     )  # fmt: skip
-    scatter = superclass_scatter(results.models)
-    charts = () if scatter is None else (_scatter_chart(scatter, number),)
+    known = models_with_accuracy(results.models)
     return View(
         "Subclasses never seen in training",
         text,
         table,
-        charts,
+        (_scatter_chart(known, number),) if known else (),
         parts=_by_superclass(models, number) if len(models) <= MOST_MODELS else None,
         confusions=_confusions(models, number, "Model"),
     )
@@ -357,22 +357,21 @@ def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table
     return Table(f"by-superclass-{number}", "Each superclass", tuple(columns), tuple(rows))
 
 
-def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
+def _scatter_chart(models: Sequence[tuple[str, float, SuperclassModelScore]], number: int) -> Chart:
     traces: list[Spec] = []
-    for name, points, color, symbol in (
-        ("seen", scatter.seen, COLORS[0], "diamond"),
-        ("unseen", scatter.unseen, COLORS[1], "circle"),
-    ):
-        values = [point.accuracy for point in points]
+    for name, color, symbol in (("seen", COLORS[0], "diamond"), ("unseen", COLORS[1], "circle")):
+        shares = [model.seen if name == "seen" else model.unseen for *_, model in models]
+        values = [100 * share.value for share in shares]
+        intervals = [(100 * share.interval[0], 100 * share.interval[1]) for share in shares]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": f"{name} subclasses",
-                "x": [rounded(point.imagenet_accuracy) for point in points],
+                "x": [rounded(accuracy) for _, accuracy, _ in models],
                 "y": [rounded(value) for value in values],
-                "text": [escape(point.model) for point in points],
-                "error_y": {**INTERVAL, **error_bar(values, [point.interval for point in points])},
+                "text": [escape(short) for short, *_ in models],
+                "error_y": {**INTERVAL, **error_bar(values, intervals)},
                 "marker": {"color": color, "size": 11, "symbol": symbol},
                 "meta": {"model": ""},
                 "hovertemplate": "%{text}: %{y:.1f} %<extra>" + name + "</extra>",
@@ -380,10 +379,14 @@ def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
         )
     layout = {
         "height": 380,
-        "xaxis": axis(scatter.x_title),
-        "yaxis": axis(scatter.y_title, rangemode="normal"),
+        "xaxis": axis(X_TITLE),
+        "yaxis": axis(Y_TITLE, rangemode="normal"),
         "legend": LEGEND,
     }
     title = "Seen and unseen subclasses against accuracy on ImageNet-1K"
-    alt = f"Accuracy, {scatter.words}."
+    words = "; ".join(
+        f"{short}: {model.seen.value:.2f} seen, {model.unseen.value:.2f} unseen"
+        for short, _, model in models
+    )
+    alt = f"Accuracy, {words}."
     return make_chart("structure", title, alt, traces, layout, id=slug("superclasses", number))

@@ -94,7 +94,10 @@ class CurvePanel(OfCorruption):
         order = [_order(self), _crossing(self)]
         if lacks_data(models, self.space):
             order = [_areas_in_words(self)]
-        sentences = (*order, _humans(self), _missing(self))
+        seen = "every Δv was observed"
+        if self.gaps:
+            seen = f"nothing was observed at Δv {places(self.gaps)}"
+        sentences = (*order, _humans(self), seen)
         return (
             f"{PROPERTY_TITLES[self.letter].capitalize()} over visual change Δv under"
             f" {corruption_words(self.corruption)}, among {space_title(self.space)}:"
@@ -269,11 +272,6 @@ def _humans(panel: CurvePanel) -> str:
         apart = "humans are compared on a different scale, corrected for chance"
         return apart if panel.is_compared else ""
     return f"the human area is {panel.area_text(panel.humans.areas.human)}"
-
-
-def _missing(panel: CurvePanel) -> str:
-    empty = panel.gaps
-    return f"nothing was observed at Δv {places(empty)}" if empty else "every Δv was observed"
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,11 +123,12 @@ def _predictions(
         # Another run may have stored its examples in a different order.
         for position in (index,) if model.run == run else range(len(examples)):
             other = examples[position]
-            if _key(other) == _key(example) and model.name in other.predictions:
+            is_same = _sample(other) == _sample(example)
+            if is_same and model.name in other.predictions:
                 predictions[model.name] = StripPrediction(other.predictions[model.name])
                 break
     return predictions
 
 
-def _key(example: ExampleImage) -> tuple[str, int, str]:
+def _sample(example: ExampleImage) -> tuple[str, int, str]:
     return example.corruption, example.row, example.image

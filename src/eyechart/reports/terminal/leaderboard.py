@@ -129,9 +129,13 @@ def comparison_texts(
         "pairs.csv": csv_text(_pairs(boards), PAIR_COLUMNS),
     }
     if discrete is not None or benchmarks:
+        coverage = {} if discrete is None else discrete.coverage
         content = {
             "corruptions": [] if discrete is None else list(map(_plain, discrete.corruptions)),
-            "coverage": {} if discrete is None else _coverage(discrete),
+            "coverage": {
+                name: {"imagenet-c": known(fixed), "vcr": known(continuous)}
+                for name, (fixed, continuous) in coverage.items()
+            },
             "benchmarks": list(map(_plain, benchmarks)),
         }
         texts["rankings.json"] = json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -190,13 +194,6 @@ def _plain(rankings: Rankings) -> Line:
             }
             for one, two, swap in rankings.swaps
         ],
-    }
-
-
-def _coverage(discrete: Discrete) -> Line:
-    return {
-        name: {"imagenet-c": known(fixed), "vcr": known(continuous)}
-        for name, (fixed, continuous) in discrete.coverage.items()
     }
 
 

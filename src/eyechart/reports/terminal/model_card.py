@@ -122,6 +122,10 @@ def _meanings(report: Report) -> Iterator[str]:
 
 def _measured(run: Run) -> Iterator[str]:
     images, config, fit = run.results.images, run.config, run.config.fit
+    stimulus = "as in the files"
+    if images.stimulus != FILES:
+        stimulus = find_stimulus(images.stimulus).description
+    minimum = f" with {at_least([fit.min_per_bin], 'sample')} each" if fit.min_per_bin else ""
     humans = [
         f"{escape(experiment.title)} ({escape(experiment.size)})"
         for experiment in run.results.humans
@@ -130,18 +134,14 @@ def _measured(run: Run) -> Iterator[str]:
     yield bullets(
         [
             f"Images: {escape(images.source)}; {images.used} of {images.n_images} were used.",
-            f"Stimulus: {_stimulus(images.stimulus)}.",
+            f"Stimulus: {stimulus}.",
             f"Test: {count_of(len(config.corruptions), 'corruption')},"
             f" {count_of(run.shown, 'sample')} each, seed {config.seed}.",
-            f"Curves: {fit.estimator} estimator, {fit.bins} bins of Δv{_minimum(fit.min_per_bin)};"
+            f"Curves: {fit.estimator} estimator, {fit.bins} bins of Δv{minimum};"
             f" {fit.n_bootstrap} bootstrap replicates.",
             f"Humans: {'; '.join(humans) or 'no comparison'}.",
         ]
     )
-
-
-def _stimulus(name: str) -> str:
-    return "as in the files" if name == FILES else find_stimulus(name).description
 
 
 def _limits(report: Report) -> Iterator[str]:
@@ -209,10 +209,6 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
             interval_text(ends, delta_v_text) for ends in pairs if ends[1] - ends[0] > 0.005
         ]
     return listed(list(dict.fromkeys(collected)))
-
-
-def _minimum(min_per_bin: float) -> str:
-    return f" with {at_least([min_per_bin], 'sample')} each" if min_per_bin else ""
 
 
 Scored = tuple[ModelEntry, SpaceResults]

@@ -68,17 +68,14 @@ def nearest_table(
             near = int(np.nanargmax(row))
             cells = [matrix.names[near], score_text(row[near])]
             if intervals is not None:
-                cells.append(_range(intervals.low[index, near], intervals.high[index, near]))
+                low, high = intervals.low[index, near], intervals.high[index, near]
+                cells.append(f"{low:.2f}–{'?' if math.isinf(high) else f'{high:.2f}'}")
             if seed_deviation is not None:
                 cells.append(score_text(seed_deviation[index, near]))
             cells.append(score_text(float(np.nanmean(row))))
         gain = MISSING if matrix.gains is None else f"{matrix.gains[index]:.3f}"
         rows.append((name, gain, *cells))
     return ("corruption", "gain", "overlaps most with", "by", *sure, "mean overlap"), rows
-
-
-def _range(low: float, high: float) -> str:
-    return f"{low:.2f}–{'?' if math.isinf(high) else f'{high:.2f}'}"
 
 
 def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:

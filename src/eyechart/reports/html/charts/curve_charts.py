@@ -54,9 +54,13 @@ def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[
     for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
         panel = curve_panel(part.models, space, corruption, letter)
         if panel.curves:
+            traces = [_model_trace(curve, dashes[curve.model.name]) for curve in panel.curves]
+            if panel.humans is not None:
+                traces.append(_human_trace(panel.humans.line))
+            traces.append(_counts_trace(panel.curves[0]))
             title = f"{panel.title}: {PROPERTIES[letter]} among {space_title(space)}"
             yield make_chart(
-                "curves", title, panel.in_words(), _curve_traces(panel, dashes),
+                "curves", title, panel.in_words(), traces,
                 _curve_layout(panel, min_per_bin), part=index, space=space, corruption=corruption,
                 letter=letter,
             )  # fmt: skip
@@ -94,14 +98,6 @@ def line_trace(name: str, delta_v: Numbers, values: Numbers, look: Spec, meta: S
         "line": look,
         "meta": meta,
     }
-
-
-def _curve_traces(panel: CurvePanel, dashes: Mapping[str, str]) -> list[Spec]:
-    return [
-        *(_model_trace(curve, dashes[curve.model.name]) for curve in panel.curves),
-        *([_human_trace(panel.humans.line)] if panel.humans is not None else []),
-        _counts_trace(panel.curves[0]),
-    ]
 
 
 def _model_trace(series: CurveSeries, dash: str) -> Spec:
