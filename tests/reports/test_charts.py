@@ -15,7 +15,7 @@ from changing import replace
 from chart_values import shown_values, wanted_values
 from eyechart.core.errors import UsageError
 from eyechart.reports.html.charts.chart import labels, slug
-from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.report_page import charts_of
 from eyechart.reports.series.curves import crossings, gaps
 from eyechart.reports.series.overlap import OverlapPanel, clustered, read_overlap
 from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS

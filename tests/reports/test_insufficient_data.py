@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import eyechart as ec
-from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.report_page import charts_of
 from eyechart.reports.series.report import load_report
 from report_pages import Page
 from report_runs import AT_LEVELS, DULL, SHARP, SMALL, save_hues

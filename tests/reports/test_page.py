@@ -18,13 +18,12 @@ from PIL import Image
 from changing import replace
 from chart_values import shown_values, wanted_values
 from eyechart.core.errors import UsageError
-from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.html_table import chance, count, delta, hundredths, percent, style_of
 from eyechart.reports.html.page import is_page
-from eyechart.reports.html.report_page import render_report, write_report
+from eyechart.reports.html.report_page import charts_of, render_report, write_report
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.report import Part, Report, load_report
-from eyechart.reports.series.run_cost import energy_text, time_text
+from eyechart.reports.series.run_sentences import energy_text, time_text
 from eyechart.reports.titles import (
     corruption_title,
     corruption_words,

@@ -1,7 +1,7 @@
 """Time and energy in words: every number with its source, and what is missing."""
 
 from eyechart.core.cost import Measured, energy_use
-from eyechart.reports.series.run_cost import cost_line, energy_text, time_text
+from eyechart.reports.series.run_sentences import cost_line, energy_text, time_text
 from eyechart.results.schema import RunInfo
 
 PROCESSOR = "processor (no energy counters)"

@@ -11,8 +11,7 @@ from rich.console import Console
 from changing import replace
 from eyechart.reports.figures import curve_figures, error_figure, score_figures
 from eyechart.reports.figures.paper_style import paper_style
-from eyechart.reports.html.charts.report_charts import charts_of
-from eyechart.reports.html.report_page import render_report
+from eyechart.reports.html.report_page import charts_of, render_report
 from eyechart.reports.latex import tex
 from eyechart.reports.series.curves import area_panels_of
 from eyechart.reports.series.model_errors import errors_of

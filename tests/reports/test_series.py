@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.report_page import charts_of
 from eyechart.reports.series.curves import area_panels, curve_panel, run_panels
 from eyechart.reports.series.human_curves import human_experiments, human_panels
 from eyechart.reports.series.report import models_of

@@ -97,8 +97,7 @@ def show_finished(
 
 def _report(evaluation: "Results", out: OutputFolder) -> None:
     from eyechart.reports.figures.curve_plot import draw_curves
-    from eyechart.reports.series.break_points import break_sentences
-    from eyechart.reports.series.run_cost import cost_line
+    from eyechart.reports.series.run_sentences import break_sentences, cost_line
     from eyechart.reports.terminal.result_tables import source_lines, tables
     from eyechart.results.results_file import write_results
 

@@ -1,17 +1,26 @@
 """Strips of example images along visual change, with each model's predictions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from markupsafe import Markup
+from PIL import Image, UnidentifiedImageError
 
-from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.html.html_table import delta, number, percent
+from eyechart.reports.html.page import image_uri
 from eyechart.reports.series.image_strips import StripPrediction, image_strip
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.titles import corruption_title, listed
-from eyechart.results.schema import ExampleImage
+from eyechart.results.runs import Run
+from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage
 from eyechart.testsets.plan import CLEAN
+
+SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
+"""Pairs of a maximum side in px and a JPEG quality; the first that saves enough is used."""
+
+Key = tuple[int, str]
+"""Key of an image: the index of its run, and its file name."""
 
 MARKS = {
     "right": ("✓", "right"),
@@ -139,3 +148,37 @@ def _strength(example: ExampleImage) -> Markup:
 
 def _short(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
+
+
+def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[Key, str]:
+    """Return data URIs of example images, if possible with at most `most` bytes in total.
+
+    A file that is missing or not an image is left out.
+    """
+    opened = {}
+    for key in dict.fromkeys(wanted):
+        # The name alone: a results.json from elsewhere must not lead out of the folder.
+        image = _open(runs[key[0]].folder / EXAMPLES_FOLDER / Path(key[1]).name)
+        if image is not None:
+            opened[key] = image
+    collected: dict[Key, str] = {}
+    for side, quality in SIDES:
+        collected = {key: _uri(image, side, quality) for key, image in opened.items()}
+        # Data URIs are ASCII, so that characters are bytes.
+        if sum(map(len, collected.values())) <= most:
+            break
+    return collected
+
+
+def _open(path: Path) -> Image.Image | None:
+    try:
+        with Image.open(path) as file:
+            return file.convert("RGB")
+    except (OSError, UnidentifiedImageError, ValueError):
+        return None
+
+
+def _uri(image: Image.Image, side: int, quality: int) -> str:
+    small = image.copy()
+    small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    return image_uri(small, quality=quality, optimize=True)

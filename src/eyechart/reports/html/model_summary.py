@@ -24,9 +24,9 @@ from eyechart.reports.html.verdict import (
     n_ahead,
     too_few,
 )
-from eyechart.reports.series.break_points import break_points, first_break
 from eyechart.reports.series.model_scores import MainScore, is_mean_marked, main_score
 from eyechart.reports.series.report import ModelEntry, Part, Report, lacks_data
+from eyechart.reports.series.run_sentences import break_points, first_break
 from eyechart.reports.titles import corruption_words, short_names
 from eyechart.scores.registry import BASELINE, RANKED_ELSEWHERE, SCORES, find
 

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from PIL import Image
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.version import __version__
 from eyechart.reports.html.charts.chart import Chart
-from eyechart.reports.html.embedded_images import image_uri
 from eyechart.reports.series.gallery import Gallery
 
 GENERATOR = '<meta name="generator" content="eyechart report '
@@ -85,6 +86,18 @@ def render_gallery(gallery: Gallery) -> str:
     environment.filters["inline"] = partial(image_uri, quality=92, subsampling=0)
     columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
     return environment.get_template("gallery.html").render(gallery=gallery, columns=columns + 1)
+
+
+def image_uri(image: Image.Image, kind: str = "jpeg", **options: int) -> str:
+    """Return an image as a data URI; `options` are passed to Pillow's writer."""
+    buffer = BytesIO()
+    image.save(buffer, kind, **options)
+    return data_uri(buffer.getvalue(), kind)
+
+
+def data_uri(content: bytes, kind: str) -> str:
+    """Return the content of a file as a data URI."""
+    return f"data:image/{kind};base64,{b64encode(content).decode()}"
 
 
 def is_page(path: Path) -> bool:

@@ -19,7 +19,7 @@ from eyechart.reports.html.html_table import (
     text_columns,
 )
 from eyechart.reports.series.report import Report
-from eyechart.reports.series.run_cost import energy_text, time_text
+from eyechart.reports.series.run_sentences import energy_text, time_text
 from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import RESULTS_FILE

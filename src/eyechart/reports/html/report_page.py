@@ -1,7 +1,8 @@
 """The report as one self-contained HTML page, which loads no other files."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -20,9 +21,20 @@ from eyechart.reports.html.certainty import (
     similar_tables,
 )
 from eyechart.reports.html.charts.chart import Chart
-from eyechart.reports.html.charts.report_charts import Placing, charts_of
-from eyechart.reports.html.embedded_images import Key, embedded
-from eyechart.reports.html.example_strips import example_keys, strip_of
+from eyechart.reports.html.charts.curve_charts import area_charts, curve_charts, human_charts
+from eyechart.reports.html.charts.score_charts import (
+    index_charts,
+    main_score_charts,
+    mce_charts,
+    rank_charts,
+    severity_charts,
+)
+from eyechart.reports.html.charts.testset_charts import (
+    coverage_charts,
+    histogram_charts,
+    overlap_chart,
+)
+from eyechart.reports.html.example_strips import Key, embedded, example_keys, strip_of
 from eyechart.reports.html.html_table import counted, counted_of
 from eyechart.reports.html.leaderboard_tables import leaderboard, rank_tables, summary_table
 from eyechart.reports.html.model_summary import summarize
@@ -38,6 +50,7 @@ from eyechart.reports.html.score_tables import (
 from eyechart.reports.html.structure_view import View
 from eyechart.reports.html.verdict import about_humans, verdict_on
 from eyechart.reports.series.overlap import OverlapPanel
+from eyechart.reports.series.palette import dashes_of
 from eyechart.reports.series.report import Part, Report, make_report
 from eyechart.reports.titles import (
     NO_REFERENCE,
@@ -51,6 +64,68 @@ from eyechart.reports.titles import (
 from eyechart.results.runs import run_of
 from eyechart.results.schema import Results
 from eyechart.scores.registry import LEADERBOARD
+
+
+def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Chart, ...]:
+    """Return the charts of a report, including the heat map of `overlap`, with unique ids."""
+    return tuple(_with_own_ids(_charts(report, overlap)))
+
+
+def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
+    # By position among the models of all runs, so that a model has one dash pattern in every chart.
+    dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
+    for index, part in enumerate(report.parts):
+        yield from main_score_charts(part, index)
+        yield from index_charts(part, index)
+        yield from curve_charts(part, index, dashes)
+        yield from area_charts(part, index)
+        yield from severity_charts(part, index, dashes)
+        yield from mce_charts(part, index)
+        yield from histogram_charts(report, index)
+        yield from coverage_charts(report, index)
+    yield from human_charts(report)
+    if not report.is_single:
+        yield from rank_charts(report)
+    if overlap is not None:
+        yield overlap_chart(overlap)
+
+
+def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
+    """Yield charts with unique ids, even if their names differ only in punctuation."""
+    taken: set[str] = set()
+    for chart in charts:
+        identity, count = chart.id, 1
+        while identity in taken:
+            count += 1
+            identity = f"{chart.id}-{count}"
+        taken.add(identity)
+        yield replace(chart, id=identity)
+
+
+class Placing:
+    """The charts of a report that are not placed yet."""
+
+    def __init__(self, charts: tuple[Chart, ...]) -> None:
+        self._left = list(charts)
+
+    def take(
+        self, *kinds: str, part: int | None = None, corruption: str | None = None
+    ) -> tuple[Chart, ...]:
+        """Return the unplaced charts of these kinds, or all unplaced charts if no kind is given."""
+        collected = [
+            chart
+            for chart in self._left
+            if (not kinds or chart.kind in kinds)
+            and (part is None or chart.part == part)
+            and (corruption is None or chart.corruption == corruption)
+        ]
+        self._left = [chart for chart in self._left if chart not in collected]
+        return tuple(sorted(collected, key=_order))
+
+
+def _order(chart: Chart) -> tuple[str, int]:
+    # Accuracy before consistency, human categories before the models' native classes.
+    return chart.property, 0 if chart.space == "entry16" else 1
 
 
 def _test_section(

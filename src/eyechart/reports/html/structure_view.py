@@ -21,7 +21,6 @@ from eyechart.reports.html.charts.chart import (
     rounded,
     slug,
 )
-from eyechart.reports.html.embedded_images import data_uri, image_uri
 from eyechart.reports.html.html_table import (
     Column,
     Shaded,
@@ -30,7 +29,7 @@ from eyechart.reports.html.html_table import (
     hundredths,
     text_columns,
 )
-from eyechart.reports.html.page import render_page
+from eyechart.reports.html.page import data_uri, image_uri, render_page
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.superclass_scatter import (
     X_TITLE,

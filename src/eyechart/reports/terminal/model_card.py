@@ -21,7 +21,7 @@ from eyechart.reports.number_text import (
 )
 from eyechart.reports.series.model_scores import averaged, is_mean_marked, mark_note, overall_scores
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.series.run_cost import energy_text, time_text
+from eyechart.reports.series.run_sentences import energy_text, time_text
 from eyechart.reports.terminal.hub_results import model_index
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
 from eyechart.reports.titles import (
