@@ -59,7 +59,7 @@ def of_kind(charts, kind):
 
 def record(found, chart, model):
     """What results.json says of a model under a chart's corruption, by the chart's property."""
-    (own,) = [own for own in found[chart.part]["models"] if own["name"] == model]
+    (own,) = [own for own in found[chart.section]["models"] if own["name"] == model]
     corruption = own["spaces"][chart.space]["corruptions"][chart.corruption]
     return corruption[{"a": "accuracy", "p": "consistency"}[chart.property]]
 
@@ -143,7 +143,7 @@ def test_the_best_curve_is_named(charts, found):
             model["name"]: model["spaces"][chart.space]["corruptions"][chart.corruption][name][
                 "robustness"
             ]["value"]
-            for model in found[chart.part]["models"]
+            for model in found[chart.section]["models"]
         }
         best, worst = max(areas, key=areas.get), min(areas, key=areas.get)
         if areas[best] > areas[worst]:
@@ -154,7 +154,7 @@ def test_the_best_curve_is_named(charts, found):
 def test_humans_are_drawn_where_they_are_compared_with(charts, found):
     drawn = 0
     for chart in of_kind(charts, "curves"):
-        models = found[chart.part]["models"]
+        models = found[chart.section]["models"]
         name = {"a": "accuracy", "p": "consistency"}[chart.property]
         own = models[0]["spaces"][chart.space]["corruptions"][chart.corruption][name]["humans"]
         there = [t for t in chart.spec["data"] if t["meta"]["model"] == "humans"]
@@ -164,7 +164,7 @@ def test_humans_are_drawn_where_they_are_compared_with(charts, found):
 
 
 def test_humans_corrected_for_chance_are_not_on_the_axes_of_plain_rates(report):
-    (part, *_) = report.parts
+    (part, *_) = report.sections
     models = []
     for shown in part.models:
         space = shown.results.spaces["entry16"]
@@ -175,7 +175,7 @@ def test_humans_corrected_for_chance_are_not_on_the_axes_of_plain_rates(report):
             scores[name] = replace(own, accuracy=replace(own.accuracy, humans=corrected))
         spaces = {**shown.results.spaces, "entry16": replace(space, corruptions=scores)}
         models.append(replace(shown, results=replace(shown.results, spaces=spaces)))
-    charts = charts_of(replace(report, parts=(replace(part, models=tuple(models)),)))
+    charts = charts_of(replace(report, sections=(replace(part, models=tuple(models)),)))
     curves = of_kind(charts, "curves")
     assert not [t for _, t in traces(curves) if t["meta"]["model"] == "humans"]
     assert any("different scale" in chart.alt for chart in curves)
@@ -237,7 +237,7 @@ def test_bars_compared_with_humans_are_sorted_and_have_their_intervals(charts, f
             if chart.corruption:
                 own = record(found, chart, trace["meta"]["model"])["humans"][name]
             else:
-                models = {model["name"]: model for model in found[chart.part]["models"]}
+                models = {model["name"]: model for model in found[chart.section]["models"]}
                 means = models[trace["meta"]["model"]]["spaces"][chart.space]["means"]
                 own = means[f"{name}_{chart.property}"]
             low, high = own["interval95"]
@@ -322,7 +322,7 @@ def test_errors_by_severity_rise_from_level_to_level_in_order(charts):
 
 
 def test_mean_errors_stand_over_clean_ones_with_intervals_both_ways(report):
-    part = report.parts[1]
+    part = report.sections[1]
     models = []
     for shown in part.models:
         own = shown.results.spaces["native"]
@@ -331,8 +331,8 @@ def test_mean_errors_stand_over_clean_ones_with_intervals_both_ways(report):
         errors = replace(own.corruption_error, mce=number, relative_mce=None)
         spaces = {"native": replace(own, corruption_error=errors)}
         models.append(replace(shown, results=replace(shown.results, spaces=spaces)))
-    parts = (report.parts[0], replace(part, models=tuple(models)))
-    (chart,) = of_kind(charts_of(replace(report, parts=parts)), "mce")
+    parts = (report.sections[0], replace(part, models=tuple(models)))
+    (chart,) = of_kind(charts_of(replace(report, sections=parts)), "mce")
     scores = {}
     for trace, shown in zip(chart.spec["data"], models, strict=True):
         own = shown.results.spaces["native"]
@@ -352,7 +352,7 @@ def test_mean_errors_stand_over_clean_ones_with_intervals_both_ways(report):
 
 def many(report, count, corruptions):
     """The first part with so many models and corruptions, all with curves of 39 bins."""
-    (part, *_) = report.parts
+    (part, *_) = report.sections
     names = [f"vcr/made_up_corruption_{number}" for number in range(corruptions)]
     model = part.models[0].results
     spaces = {}
@@ -369,7 +369,7 @@ def many(report, count, corruptions):
     )
     standings = replace(part.standings, board=Board((run,)))
     parts = (replace(part, standings=standings, models=shown, runs=(run,)),)
-    return replace(report, runs=(run,), parts=parts, discrete=None)
+    return replace(report, runs=(run,), sections=parts, discrete=None)
 
 
 def _wide(score):

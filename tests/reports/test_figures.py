@@ -45,7 +45,7 @@ from eyechart.reports.figures.paper_style import (
     columns_for,
     drawable,
     file_stems,
-    looks_of,
+    model_styles,
     paper_style,
     safe_name,
     split_planned,
@@ -93,9 +93,9 @@ def renamed(report, name):
     """The report with its first model called something else."""
     parts = [
         replace(part, models=(replace(part.models[0], short=name), *part.models[1:]))
-        for part in report.parts
+        for part in report.sections
     ]
-    return replace(report, parts=tuple(parts))
+    return replace(report, sections=tuple(parts))
 
 
 def multiplied(part, count):
@@ -147,7 +147,7 @@ def area_of(collection):
 
 
 def test_bars_compared_with_humans_are_the_scores_of_the_results(vcr):
-    (part,) = vcr.parts
+    (part,) = vcr.sections
     figure = score_figures.draw_human_index(part, "entry16", NOISE)
     own = [model.space("entry16").corruptions[NOISE].accuracy.humans for model in part.models]
     assert bars(in_title(figure, "HMRI"))[0] == [each.hmri.value for each in own]
@@ -159,7 +159,7 @@ def test_bars_compared_with_humans_are_the_scores_of_the_results(vcr):
 
 
 def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_observed(vcr):
-    (part,) = vcr.parts
+    (part,) = vcr.sections
     figure = score_figures.draw_human_index(part, "entry16", NOISE)
     drawn = [line.get_ydata() for line in in_title(figure, "accuracy").lines]
     scores = [model.space("entry16").corruptions[NOISE].accuracy for model in part.models]
@@ -176,7 +176,7 @@ def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_obse
 
 
 def test_without_humans_the_bars_are_robustness(vcr):
-    (part,) = vcr.parts
+    (part,) = vcr.sections
     assert best_space(part, BRIGHT) == "native"
     figure = score_figures.draw_human_index(part, "native", BRIGHT)
     for letter in ("a", "p"):
@@ -188,7 +188,7 @@ def test_without_humans_the_bars_are_robustness(vcr):
 
 
 def test_bars_have_the_color_and_the_hatch_of_their_category(vcr):
-    part = multiplied(vcr.parts[0], 12)
+    part = multiplied(vcr.sections[0], 12)
     figure = score_figures.draw_human_index(part, "entry16", NOISE)
     (container,) = [own for own in in_title(figure, "HMRI").containers]
     looks = {(patch.get_facecolor(), patch.get_hatch()) for patch in container}
@@ -199,7 +199,7 @@ def test_bars_have_the_color_and_the_hatch_of_their_category(vcr):
 
 
 def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vcr):
-    (part,) = vcr.parts
+    (part,) = vcr.sections
     figure = curve_figures.draw_overview(part, "native", ("a", "p"))
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "Gaussian noise", "Gaussian blur", "Brightness",
@@ -216,7 +216,7 @@ def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vc
 
 
 def test_many_models_get_a_figure_for_each_property(vcr):
-    many = replace(vcr, parts=(multiplied(vcr.parts[0], 10),))
+    many = replace(vcr, sections=(multiplied(vcr.sections[0], 10),))
     found = file_stems(split_planned(curve_figures.plan_curves(many))[0])
     assert found == [
         "curves-accuracy", "curves-consistency", "curves-entry16-accuracy",
@@ -229,7 +229,7 @@ def test_many_models_get_a_figure_for_each_property(vcr):
 
 
 def test_shaded_areas_are_as_large_as_the_results_say(vcr):
-    (part,) = vcr.parts
+    (part,) = vcr.sections
     for model in at_least_one(part.models):
         series = area_panels_of(part, model)
         figure = curve_figures.draw_areas(series)
@@ -321,7 +321,7 @@ def test_errors_by_severity_are_those_of_the_results(report):
         p for p in split_planned(error_figure.plan_errors(report))[0] if p.words[0] == "severity"
     )
     figure = plan.make()
-    part = next(part for part in report.parts if part.suite == "imagenet-c")
+    part = next(part for part in report.sections if part.suite == "imagenet-c")
     for axes, name in at_least_one(zip(figure.axes, part.corruptions, strict=True)):
         for line, model in zip(axes.lines, part.models, strict=True):
             own = model.space("native").corruptions[name].error_by_severity
@@ -332,7 +332,7 @@ def test_errors_by_severity_are_those_of_the_results(report):
 
 def whole_errors(report, mce=0.767):
     """The ImageNet-C part, with the means that a run of all its corruptions would have."""
-    part = next(part for part in report.parts if part.suite == "imagenet-c")
+    part = next(part for part in report.sections if part.suite == "imagenet-c")
 
     def number(value):
         return Estimate(
@@ -449,7 +449,7 @@ def test_the_overlap_map_hatches_what_is_undetermined():
 
 
 def test_examples_frame_each_models_first_wrong_prediction(vcr):
-    (part,) = vcr.parts
+    (part,) = vcr.sections
     strip = image_strip(vcr, part, NOISE).spread_over(testset_figures.MOST)
     changes = [image.example.delta_v for image in strip.images]
     assert 2 < len(changes) <= testset_figures.MOST and changes == sorted(changes)
@@ -475,7 +475,7 @@ def test_examples_frame_each_models_first_wrong_prediction(vcr):
 
 
 def test_a_prediction_fails_by_the_label_or_by_the_clean_image_where_there_is_none(vcr):
-    strip = image_strip(vcr, vcr.parts[0], NOISE)
+    strip = image_strip(vcr, vcr.sections[0], NOISE)
     shown = next(iter(strip.images[-1].predictions.values()))
     for correct, consistent, failed in (
         (True, False, False), (False, True, True), (None, False, True), (None, True, False),
@@ -533,21 +533,21 @@ def test_letters_that_the_font_lacks_become_boxes():
 
 def test_models_are_told_apart_without_color(vcr):
     for count in (10, 25):
-        models = multiplied(vcr.parts[0], count).models
-        looks = list(looks_of(models).values())
+        models = multiplied(vcr.sections[0], count).models
+        looks = list(model_styles(models).values())
         assert len({(look.color, str(look.dash)) for look in looks}) == count
         assert len({(look.color, look.marker) for look in looks}) == count
         assert len({str(look.dash) for look in looks[:10]}) == 10
 
 
 def test_curves_of_one_category_differ_by_their_dashes(vcr):
-    models = multiplied(vcr.parts[0], 30).models
-    looks = looks_of(models, by_category=True).values()
+    models = multiplied(vcr.sections[0], 30).models
+    looks = model_styles(models, by_category=True).values()
     assert len({(look.color, str(look.dash)) for look in looks}) == 30
 
 
 def test_a_scale_corrected_for_chance_is_named(vcr):
-    (part,) = vcr.parts
+    (part,) = vcr.sections
     model = part.models[0]
     space = model.results.spaces["entry16"]
     score = space.corruptions[NOISE]
@@ -561,9 +561,9 @@ def test_a_scale_corrected_for_chance_is_named(vcr):
 
 
 def test_long_names_stay_different(vcr):
-    part = multiplied(vcr.parts[0], 2)
+    part = multiplied(vcr.sections[0], 2)
     twins = [replace(own, short="x" * 40 + str(n) + "y" * 40) for n, own in enumerate(part.models)]
-    names = [look.name for look in looks_of(tuple(twins)).values()]
+    names = [look.name for look in model_styles(tuple(twins)).values()]
     assert len(set(names)) == 2
 
 
@@ -796,7 +796,7 @@ def test_settings_of_the_user_change_nothing_and_stay(vcr):
 
 
 def test_main_scores_are_drawn_worst_first_with_humans(report):
-    for part in at_least_one(report.parts):
+    for part in at_least_one(report.sections):
         main = main_score(part)
         (axes,) = score_figures.draw_main_scores(main).axes
         titles = [own.get_text().lower() for own in axes.get_yticklabels()]
@@ -811,4 +811,4 @@ def test_main_scores_are_drawn_worst_first_with_humans(report):
             assert shown == {row: scores[by_title[row]] for row in titles}
         marks = [line for line in axes.lines if line.get_marker() == "|"]
         assert [mark.get_xdata()[0] for mark in marks] == list(main.humans.values())
-    assert main_score(report.parts[0]).humans
+    assert main_score(report.sections[0]).humans

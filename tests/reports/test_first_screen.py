@@ -20,7 +20,7 @@ SINGLE = ("unlabeled", "native", "entry16")
 
 def answers_on(report, place=0):
     """Each model of a part with the text of its answer, read as a page."""
-    part = report.parts[place]
+    part = report.sections[place]
     return [(model, Page(str(summarize(report, part, model).text)).root) for model in part.models]
 
 
@@ -29,22 +29,22 @@ def test_the_first_section_has_a_sentence_per_model_a_table_and_a_chart(any_page
     first = page.by_id("good")
     assert next(node for node in page.nodes if node.tag == "section") is first
     assert [own.own["data-summary"] for own in first.all("li", kind="summary")] == [
-        model.name for part in report.parts for model in part.models
+        model.name for part in report.sections for model in part.models
     ]
-    parts = [str(place) for place in range(len(report.parts))]
+    parts = [str(place) for place in range(len(report.sections))]
     assert [own.own["id"] for own in first.all("table")] == [f"summary-{own}" for own in parts]
     shown = [own.own["data-chart"] for own in first.all("div") if "data-chart" in own.own]
     by_id = {chart.id: chart for chart in charts_of(report)}
     assert [by_id[own].kind for own in shown] == ["main-score"] * len(parts)
     # what is long stands below
-    for part in report.parts:
+    for part in report.sections:
         assert about_humans(part) not in first.text and about_humans(part) in page.text
 
 
 def test_an_answer_goes_from_clean_images_to_the_worst_corruption(any_page):
     report, _ = any_page
     shelf = Shelf(report)
-    for place, part in at_least_one(enumerate(report.parts)):
+    for place, part in at_least_one(enumerate(report.sections)):
         for model, text in answers_on(report, place):
             home = shelf.space(place, model.name, main_score(part).space)
             clean = shelf.values(*shelf.estimate(f"{home}/clean_accuracy"))
@@ -69,7 +69,7 @@ def begin_of(values, wanted):
 @pytest.mark.parametrize("kind", ["humans", "levels", "own suite", "two runs"])
 def test_the_worst_corruption_is_that_with_the_worst_score(made, kind):
     report, _ = made(kind)
-    shelf, part = Shelf(report), report.parts[0]
+    shelf, part = Shelf(report), report.sections[0]
     main = main_score(part)
     record = UNDER[{"r_a": "Rₐ", "r_p": "Rₚ", "error": "Error"}[main.score.name]]
     for model, text in at_least_one(answers_on(report)):
@@ -87,7 +87,7 @@ def test_the_worst_corruption_is_that_with_the_worst_score(made, kind):
 @pytest.mark.parametrize("kind", ["humans", "two runs", "own suite"])
 def test_an_answer_begins_with_the_corruption_under_which_the_model_breaks_first(made, kind):
     report, _ = made(kind)
-    shelf, space = Shelf(report), main_score(report.parts[0]).space
+    shelf, space = Shelf(report), main_score(report.sections[0]).space
     for model, text in at_least_one(answers_on(report)):
         corruptions = shelf.get(f"{shelf.space(0, model.name, space)}/corruptions")
         points = {key: own["accuracy"]["break_point"] for key, own in corruptions.items()}
@@ -132,7 +132,7 @@ def test_a_summary_says_who_is_ahead_as_the_verdict_does(made):
     seen = set()
     for kind in ("humans", "two runs", "chance"):
         report, _ = made(kind)
-        part = report.parts[0]
+        part = report.sections[0]
         for model, text in answers_on(report):
             verdict, summary = verdict_on(part, model), summarize(report, part, model)
             assert (summary.tone, summary.badge) == (verdict.tone, verdict.badge)
@@ -147,7 +147,7 @@ def test_a_summary_says_who_is_ahead_as_the_verdict_does(made):
 def test_without_humans_an_answer_says_why(made, kind):
     report, _ = made(kind)
     for model, text in at_least_one(answers_on(report)):
-        space = model.space(main_score(report.parts[0]).space)
+        space = model.space(main_score(report.sections[0]).space)
         said = "Insufficient data: " if space.verdict else "Not compared with humans"
         assert said in text.text
 
@@ -169,7 +169,7 @@ def test_insufficient_data_are_counted_beside_what_is_needed(made):
         "Insufficient data: 5 images in 3 categories; at least 77 images in 9 categories are"
         " needed." in text.text
     )
-    page = Page(str(verdict_on(few.parts[0], few.parts[0].models[0]).text))
+    page = Page(str(verdict_on(few.sections[0], few.sections[0].models[0]).text))
     assert "5 images in 3 categories; at least 77 images in 9 categories are needed" in page.text
 
 
@@ -182,7 +182,7 @@ def main_charts(report):
 
 def test_the_chart_is_sorted_worst_first(any_page):
     report, _ = any_page
-    for chart, part in at_least_one(zip(main_charts(report), report.parts, strict=True)):
+    for chart, part in at_least_one(zip(main_charts(report), report.sections, strict=True)):
         main = main_score(part)
         by_row = {}
         for trace in chart.spec["data"]:
@@ -260,6 +260,6 @@ def test_humans_are_called_humans(any_page):
 
 def test_the_axis_of_every_main_score_has_a_title(any_page):
     report, _ = any_page
-    for chart, part in at_least_one(zip(main_charts(report), report.parts, strict=True)):
+    for chart, part in at_least_one(zip(main_charts(report), report.sections, strict=True)):
         title = chart.spec["layout"]["xaxis"]["title"]["text"]
         assert title != main_score(part).score.symbol and main_score(part).score in SCORES.values()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from changing import replace
 from eyechart.core.errors import UsageError
-from eyechart.reports.series.report import Part, load_report
+from eyechart.reports.series.report import TestSection as Section
+from eyechart.reports.series.report import load_report
 from eyechart.reports.terminal.markdown import block, code, escape, one_line
 from eyechart.reports.terminal.model_card import card_of, is_card, write_card
 from eyechart.reports.titles import corruption_title, space_title
@@ -174,7 +175,9 @@ def test_leaderboards_show_the_numbers_of_results(card, folders):
 
 def test_models_stand_in_the_order_of_the_standings(report, card):
     rows = rows_below(card, f"ImageNet-C, {NATIVE}")
-    assert [row["model"] for row in rows] == [escape(own.short) for own in report.parts[1].models]
+    assert [row["model"] for row in rows] == [
+        escape(own.short) for own in report.sections[1].models
+    ]
     assert [row["#"] for row in rows] == ["1", "2", "3"]
 
 
@@ -312,10 +315,10 @@ TROUBLE = ("", "\n---\n", "\r---\r", "\x85---\x85", ": {", "'", "| |", "\udcff",
 
 @pytest.mark.parametrize("trouble", TROUBLE)
 def test_no_name_breaks_the_metadata_or_a_table(report, trouble):
-    part = report.parts[1]
+    part = report.sections[1]
     names = [f"{trouble}{place}{trouble}" for place in range(len(part.models))]
     shown = [replace(own, short=name) for own, name in zip(part.models, names, strict=True)]
-    card = card_of(replace(report, parts=(Part(part.standings, tuple(shown), part.runs),)))
+    card = card_of(replace(report, sections=(Section(part.standings, tuple(shown), part.runs),)))
     found = [entry["name"] for entry in front(card)["model-index"]]
     assert found == [one_line(name) for name in names]
     rows = rows_below(card, f"ImageNet-C, {NATIVE}")

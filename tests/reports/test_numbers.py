@@ -20,7 +20,7 @@ def test_numbers_beside_a_models_name_are_of_that_model(any_page):
             assert verdict.values
             assert all(value in known or value.is_integer() for value in verdict.values)
             seen += 1
-    assert seen == sum(len(part.models) for part in report.parts)
+    assert seen == sum(len(part.models) for part in report.sections)
 
 
 def numbers_in(value):

@@ -22,7 +22,8 @@ from eyechart.reports.html.html_table import chance, count, delta, hundredths, p
 from eyechart.reports.html.page import is_page
 from eyechart.reports.html.report_page import charts_of, render_report, write_report
 from eyechart.reports.series.palette import COLORS
-from eyechart.reports.series.report import Part, Report, load_report
+from eyechart.reports.series.report import Report, load_report
+from eyechart.reports.series.report import TestSection as Section
 from eyechart.reports.series.run_sentences import energy_text, time_text
 from eyechart.reports.titles import (
     corruption_title,
@@ -73,7 +74,7 @@ def test_all_models_and_corruptions_are_there(any_page):
     for shown in at_least_one(report.models):
         assert (shown.name in page.all("data-model-toggle")) == (len(report.models) > 1)
         assert shown.short in page.text
-    for place, part in at_least_one(enumerate(report.parts)):
+    for place, part in at_least_one(enumerate(report.sections)):
         assert page.all("data-verdict").count(part.models[0].name) >= 1
         options = [own for own in page.all("value") if own.startswith(f"corruption-{place}-")]
         assert len(options) == len(part.corruptions)
@@ -171,7 +172,7 @@ def test_a_file_that_is_no_image_is_a_gap_in_its_strip(made, tmp_path):
 
 def test_corruption_errors_are_grouped_as_papers_print_them(made):
     report, page = made("levels")
-    space = report.parts[0].models[0].space("native")
+    space = report.sections[0].models[0].space("native")
     assert space.corruption_error is not None
     groups = [own for tag, own in page.tags if tag == "th" and own.get("scope") == "colgroup"]
     assert {own["colspan"] for own in groups} >= {"1"}
@@ -299,14 +300,14 @@ def rename(report: Report, old: str, new: str) -> Report:
     scores = {(new if key[0] == old else key[0], *key[1:]): own for key, own in run.scores.items()}
     run = replace(run, scores=scores)
     board = Board((run,))
-    shown = {own.name: own for own in report.parts[0].models}
+    shown = {own.name: own for own in report.sections[0].models}
     standings = stand(board)
     models = []
     for name in standings.order:
         own = shown[old if name == new else name]
         short = new if name == new else own.short
         models.append(replace(own, name=name, short=short, results=run.results.models[own.index]))
-    return replace(report, runs=(run,), parts=(Part(standings, tuple(models), (run,)),))
+    return replace(report, runs=(run,), sections=(Section(standings, tuple(models), (run,)),))
 
 
 # Files
@@ -372,7 +373,7 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
                       coverage=coverage)  # fmt: skip
     run = replace(run, results=results, scores=scores, folder=home)
     standings = stand(Board((run,)))
-    template = report.parts[0].models[0]
+    template = report.sections[0].models[0]
     shown = []
     for name in standings.order:
         place = run.models.index(name)
@@ -386,8 +387,8 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
                 results=results.models[place],
             )
         )
-    part = Part(standings, tuple(shown), (run,))
-    return replace(report, runs=(run,), parts=(part,))
+    part = Section(standings, tuple(shown), (run,))
+    return replace(report, runs=(run,), sections=(part,))
 
 
 def noisy_images(report: Report, home: Path) -> None:

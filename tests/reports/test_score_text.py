@@ -50,7 +50,7 @@ def report(made, many_decimals):
 @pytest.fixture
 def farthest(report):
     """The model that is farthest behind humans under Gaussian noise."""
-    return min(report.parts[0].models, key=lambda model: next_to_humans(model).hmri.value)
+    return min(report.sections[0].models, key=lambda model: next_to_humans(model).hmri.value)
 
 
 def next_to_humans(model):
@@ -104,7 +104,7 @@ def test_charts_and_figures_write_a_score_alike(report, farthest):
     texts = {chart.kind: f"{chart.alt} {chart.spec}" for chart in of_noise}
     comparison = next_to_humans(farthest)
     human, hmri = comparison.areas.human, comparison.hmri.value
-    (part, _) = report.parts
+    (part, _) = report.sections
     panels = area_panels_of(part, farthest)
     with paper_style():
         areas = words_of(curve_figures.draw_areas(panels))
@@ -128,7 +128,7 @@ def test_ranked_scores_are_written_alike_by_the_page_and_the_figure(report):
 
 
 def test_errors_in_percent_have_the_decimals_of_their_mean(report):
-    part = report.parts[1]
+    part = report.sections[1]
     rows = errors_of(part)
     error = next(iter(rows[0].errors.ce.values())).value
     lines = error_figure.error_table(part.suite, rows, False).splitlines()
@@ -144,7 +144,7 @@ def test_errors_in_percent_have_the_decimals_of_their_mean(report):
 
 
 def test_terminal_card_and_notebook_write_scores_as_declared(report, farthest):
-    results, standings = report.runs[0].results, report.parts[0].standings
+    results, standings = report.runs[0].results, report.sections[0].standings
     shown = list(tables(results, 400))
     in_terminal = printed(table for _, several in shown for table in several)
     assert is_only_written_so(next_to_humans(farthest).hmri.value, SHARE, in_terminal)

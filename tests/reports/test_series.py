@@ -14,7 +14,7 @@ NOISE = "vcr/gaussian_noise"
 
 def test_under_matched_choices_curves_have_humans_on_the_scale_of_the_areas(made):
     report, _ = made("chance")
-    (part,) = report.parts
+    (part,) = report.sections
     models = models_of(report.runs[0].results)
     accuracy, consistency = run_panels(models, "entry16", NOISE)
     assert accuracy.is_corrected and accuracy.humans is not None
@@ -41,7 +41,7 @@ def test_curves_of_own_classes_borrow_humans_on_the_same_scale(made):
 
 def test_rates_are_those_of_bins_with_the_minimum_count(made):
     report, _ = made("humans")
-    (own, *_) = curve_panel(report.parts[0].models, "native", NOISE, "a").curves
+    (own, *_) = curve_panel(report.sections[0].models, "native", NOISE, "a").curves
     counts = np.array(own.curve.bin_counts)
     assert 0 < len(own.rates(3)) == (counts >= 3).sum() < len(counts)
     middles = [middle for middle, _ in own.rates(0.5)]
@@ -68,7 +68,7 @@ def test_histograms_show_percentages_of_all_samples(made, kind):
         for spread in spreads.values():
             measured = sum(spread.coverage.histogram) / spread.coverage.rows
             assert sum(spread.percentages) == pytest.approx(100 * measured)
-    place = next(n for n, part in enumerate(report.parts) if part.suite == "vcr")
-    (first, *_) = report.parts[place].corruptions
+    place = next(n for n, part in enumerate(report.sections) if part.suite == "vcr")
+    (first, *_) = report.sections[place].corruptions
     shown = histogram_of(report, place, first)
     assert [each.suite for each in shown] == (["imagenet-c", "vcr"] if kind == "both" else ["vcr"])

@@ -84,7 +84,7 @@ def test_strips_hold_the_examples_of_their_corruption_in_order(any_page):
             said = {}
             for line in frame.all("p", kind="prediction"):
                 said[shelf.names[shorts[line.own["data-predictions"]]]] = line
-            models = [own.name for own in report.parts[part].models]
+            models = [own.name for own in report.sections[part].models]
             predictions = {model: prediction_to(shelf, part, example, model) for model in models}
             assert list(said) == [model for model in models if predictions[model]]
             for model, line in said.items():

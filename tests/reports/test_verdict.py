@@ -63,7 +63,7 @@ def counts_in(node):
 
 
 def words_on(report, place=0):
-    part = report.parts[place]
+    part = report.sections[place]
     found = []
     for shown in part.models:
         own = verdict_on(part, shown)
@@ -298,7 +298,7 @@ def test_humans_who_recognised_nothing_are_nothing_to_be_near_to(made):
 def test_a_correction_for_chance_is_said(made):
     for kind in ("chance", "humans"):
         report, page = made(kind)
-        said = about_humans(report.parts[0])
+        said = about_humans(report.sections[0])
         assert said in page.text
         assert ("corrected for chance" in said) == (kind == "chance")
 
@@ -325,7 +325,7 @@ def test_without_humans_a_verdict_goes_by_what_there_is(made, kind, score):
         is_few = at(files_of(report), "0/models/0/spaces/native/verdict")
         badge = "insufficient data" if is_few else "not compared with humans"
         assert (words.tone, words.badge) == ("unclear", badge)
-    assert "HMRI" not in page.text and about_humans(report.parts[0]) in page.text
+    assert "HMRI" not in page.text and about_humans(report.sections[0]) in page.text
 
 
 @pytest.mark.parametrize("kind", ["levels", "own suite"])
@@ -350,7 +350,7 @@ def test_without_humans_a_verdict_names_the_corruption_with_most_errors(made, ki
 
 def test_without_humans_mce_goes_first(made):
     report, _ = made("own suite")
-    (standings,) = [part.standings for part in report.parts]
+    (standings,) = [part.standings for part in report.sections]
     baseline = standings.board.baseline
     assert baseline in standings.board.models
     shelf = Shelf(report)
@@ -364,14 +364,14 @@ def test_without_humans_mce_goes_first(made):
         assert "mCE" in words.text.text and "Rₐ" not in words.text.text
     report, _ = made("levels")
     # of two corruptions of fifteen there is none
-    assert report.parts[0].standings.board.baseline == BLIND
+    assert report.sections[0].standings.board.baseline == BLIND
     assert not [words for words in words_on(report) if "mCE" in words.text.text]
 
 
 def test_a_verdict_sets_the_packaged_humans_beside_the_published_crowd(made):
     """0.837 is what the paper's Table 3 implies for median blur; nothing is said of noise."""
     report, _ = made("humans")
-    (part,) = report.parts
+    (part,) = report.sections
     near = list(human_comparisons(part, part.models[0], "entry16", "a").values())
     packaged = {
         name: replace(own, reference="geirhos")

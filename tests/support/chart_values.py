@@ -29,7 +29,7 @@ def no_results(shelf, chart, trace):
 
 def under(shelf, chart, model, corruption=""):
     name = (corruption or chart.corruption).replace("/", "~1")
-    return f"{shelf.space(chart.part, model, chart.space)}/corruptions/{name}"
+    return f"{shelf.space(chart.section, model, chart.space)}/corruptions/{name}"
 
 
 def models_of(shelf, part):
@@ -45,7 +45,7 @@ def curves(shelf, chart, trace):
     if trace["meta"]["model"] != "humans":
         place = under(shelf, chart, trace["meta"]["model"])
         return shelf.get(f"{place}/{letter}/curve/values")
-    places = [under(shelf, chart, model) for model in models_of(shelf, chart.part)]
+    places = [under(shelf, chart, model) for model in models_of(shelf, chart.section)]
     lines = [shelf.get(f"{place}/{letter}/humans/line/values") for place in places]
     return next(line for line in lines if line is not None)
 
@@ -64,7 +64,7 @@ def human_index(shelf, chart, trace):
     if chart.corruption:
         letter = PROPERTIES[chart.property]
         return [shelf.get(f"{under(shelf, chart, model)}/{letter}/humans/{name}/value")]
-    home = shelf.space(chart.part, model, chart.space)
+    home = shelf.space(chart.section, model, chart.space)
     return [shelf.get(f"{home}/means/{name}_{chart.property}/value")]
 
 
@@ -72,7 +72,7 @@ def main_score(shelf, chart, trace):
     model = trace["meta"]["model"]
     names = {
         called(name): name
-        for name in shelf.files[shelf.parts[chart.part][0]]["config"]["corruptions"]
+        for name in shelf.files[shelf.parts[chart.section][0]]["config"]["corruptions"]
     }
     corruptions = [names[title.lower()] for title in trace["y"]]
     if model == "humans":
@@ -80,13 +80,13 @@ def main_score(shelf, chart, trace):
         found = [
             next(
                 value
-                for own in models_of(shelf, chart.part)
+                for own in models_of(shelf, chart.section)
                 if (value := shelf.get(f"{under(shelf, chart, own, name)}/{record}")) is not None
             )
             for name in corruptions
         ]
         return found
-    home = shelf.space(chart.part, model, chart.space)
+    home = shelf.space(chart.section, model, chart.space)
     title = chart.title.partition(" by corruption")[0]
     if title in ("CE", "Relative CE"):
         score = title.lower().replace(" ", "_")
@@ -97,7 +97,7 @@ def main_score(shelf, chart, trace):
 
 
 def mean_errors(shelf, chart, trace):
-    home = shelf.space(chart.part, trace["meta"]["model"], chart.space)
+    home = shelf.space(chart.section, trace["meta"]["model"], chart.space)
     title = chart.spec["layout"][f"yaxis{trace['yaxis'][1:]}"]["title"]["text"]
     name = "relative_mce" if title.startswith("relative") else "mce"
     return [shelf.get(f"{home}/corruption_error/{name}/value")]

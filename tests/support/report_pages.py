@@ -410,6 +410,6 @@ def maker(factory: pytest.TempPathFactory) -> Callable[[str], tuple[Report, Page
 def with_results(report: Report, results: Results) -> Report:
     """The report with other results in its first run, its order and colors as they were."""
     run = replace(report.runs[0], results=results)
-    part = report.parts[0]
+    part = report.sections[0]
     models = tuple(replace(own, results=results.models[own.index]) for own in part.models)
-    return replace(report, runs=(run,), parts=(replace(part, models=models, runs=(run,)),))
+    return replace(report, runs=(run,), sections=(replace(part, models=models, runs=(run,)),))

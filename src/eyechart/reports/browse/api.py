@@ -10,7 +10,7 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.browse.recorded_predictions import NamedPredictions, RecordedPredictions
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.curve_results import ModelCurve, SampledCurve
 from eyechart.results.model_results import PropertyResults, SpaceResults
@@ -35,10 +35,10 @@ def describe_tests(report: Report) -> list[Json]:
     """Return the available tests with their corruptions, models and label spaces."""
     return [
         {
-            "suite": part.suite,
-            "title": suite_title(part.suite),
+            "suite": section.suite,
+            "title": suite_title(section.suite),
             "corruptions": [
-                {"name": name, "title": corruption_title(name)} for name in part.corruptions
+                {"name": name, "title": corruption_title(name)} for name in section.corruptions
             ],
             "models": [
                 {
@@ -50,10 +50,10 @@ def describe_tests(report: Report) -> list[Json]:
                         {"name": name, "title": space_title(name)} for name in model.results.spaces
                     ],
                 }
-                for model in part.models
+                for model in section.models
             ],
         }
-        for part in report.parts
+        for section in report.sections
     ]
 
 
@@ -119,7 +119,7 @@ def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption:
 
 
 def describe_sample(
-    recorded: Mapping[int, RecordedPredictions], part: Part, sample: Sample, space: str
+    recorded: Mapping[int, RecordedPredictions], section: TestSection, sample: Sample, space: str
 ) -> Json:
     """Return everything known about one sample, with the predictions of all models of its test.
 
@@ -128,11 +128,11 @@ def describe_sample(
     table = recorded[sample.run].sample(sample.corruption, sample.row)
     columns = ["image", "label", "delta_v", "severity", "draw", "stimulus", "digest"]
     (values,) = table.select(columns).to_pylist()
-    predictions = list(_predictions(recorded, part, sample, space))
+    predictions = list(_predictions(recorded, section, sample, space))
     truth = next((truth for _, truth in predictions if truth), "")
     # An image outside the 16 categories has no label there, but its native label is still known.
     if not truth and space == ENTRY16:
-        native = _predictions(recorded, part, sample, "native")
+        native = _predictions(recorded, section, sample, "native")
         native_truth = next((truth for _, truth in native if truth), "")
         truth = f"{native_truth} (none of the 16 categories)" if native_truth else ""
     return {
@@ -147,11 +147,11 @@ def describe_sample(
 
 
 def _predictions(
-    recorded: Mapping[int, RecordedPredictions], part: Part, sample: Sample, space: str
+    recorded: Mapping[int, RecordedPredictions], section: TestSection, sample: Sample, space: str
 ) -> Iterator[tuple[Json, str]]:
     """Yield each model's prediction, and the true class in its label space."""
     table = recorded[sample.run].sample(sample.corruption, sample.row)
-    for model in part.models:
+    for model in section.models:
         run = recorded[model.run]
         if run.corruption_of(sample.row) != sample.corruption:
             continue

@@ -142,9 +142,9 @@ class Browser:
     def _sample(self, query: "_Query") -> Reply:
         sample = self._requested(query)
         run = self.report.runs[sample.run]
-        part = next(part for part in self.report.parts if run in part.runs)
+        section = next(section for section in self.report.sections if run in section.runs)
         space = query.parameters.get("space", "native")
-        return plain_reply(describe_sample(self.recorded, part, sample, space))
+        return plain_reply(describe_sample(self.recorded, section, sample, space))
 
     def _image(self, query: "_Query") -> Reply:
         sample = self._requested(query)

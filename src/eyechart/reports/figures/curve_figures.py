@@ -16,7 +16,7 @@ from eyechart.reports.figures.paper_style import (
     VISUAL_CHANGE,
     Dash,
     Drawing,
-    Look,
+    ModelStyle,
     Planned,
     draw_humans,
     draw_line,
@@ -24,7 +24,7 @@ from eyechart.reports.figures.paper_style import (
     key,
     label_outer,
     legend,
-    looks_of,
+    model_styles,
     panels,
     real,
     say,
@@ -33,7 +33,7 @@ from eyechart.reports.figures.paper_style import (
 )
 from eyechart.reports.series.curves import AreaPanel, CurvePanel, area_panels_of, curve_panels
 from eyechart.reports.series.palette import AREA_TINTS, AREAS, HUMAN_COLOR
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import short_space, suite_title
 from eyechart.scores.registry import PROPERTIES
 
@@ -45,57 +45,56 @@ MANY = 7
 
 def plan_curves(report: Report) -> Planned:
     """Return an overview for each test and label space; with many models, one per property."""
-    for part in report.parts:
-        for index, space in enumerate(part.spaces):
+    for section in report.sections:
+        for index, space in enumerate(section.spaces):
             fitted = [
                 letter
                 for letter in PROPERTIES
-                if any(panel.curves for panel in curve_panels(part, space, letter))
+                if any(panel.curves for panel in curve_panels(section, space, letter))
             ]
             if not fitted:
-                yield f"No curves for {suite_title(part.suite)}: none could be fitted."
+                yield f"No curves for {suite_title(section.suite)}: none could be fitted."
                 continue
-            words = ("curves", *suite_words(report, part), *((space,) if index else ()))
-            together = len(part.models) <= FEW
+            words = ("curves", *suite_words(report, section), *((space,) if index else ()))
+            together = len(section.models) <= FEW
             for letters in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
                 stem = words if together else (*words, PROPERTIES[letters[0]])
-                make = partial(draw_overview, part, space, letters)
-                yield Drawing(stem, caption(part, space, letters), make)
+                make = partial(draw_overview, section, space, letters)
+                yield Drawing(stem, caption(section, space, letters), make)
 
 
-def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:
+def caption(section: TestSection, space: str, letters: tuple[str, ...]) -> str:
     """Return the caption of an overview."""
     title = " and ".join(PROPERTIES[letter] for letter in letters)
-    suite = suite_title(part.suite)
-    bands = "; bands: 83 %" if _band(part) else ""
-    return (
-        f"{title.capitalize()} over visual change in {suite}: {size_in_words(part, space)}{bands}."
-    )
+    suite = suite_title(section.suite)
+    bands = "; bands: 83 %" if _band(section) else ""
+    size = size_in_words(section, space)
+    return f"{title.capitalize()} over visual change in {suite}: {size}{bands}."
 
 
-def _band(part: Part) -> float:
+def _band(section: TestSection) -> float:
     """Return the opacity of bands; 0 means no bands."""
-    count = len(part.models)
+    count = len(section.models)
     return 0.16 if count <= FEW else 0.08 if count < MANY else 0.0
 
 
-def size_in_words(part: Part, space: str) -> str:
+def size_in_words(section: TestSection, space: str) -> str:
     """Return the number of images and classes, and whether the data are insufficient."""
-    board = part.standings.board
+    board = section.standings.board
     verdict = f" ({board.verdict(space)})" if board.verdict(space) else ""
     n_images = board.n_images(space)
     return f"{n_images} {plural(n_images, 'image')}, {short_space(space)}{verdict}"
 
 
-def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
+def draw_overview(section: TestSection, space: str, letters: tuple[str, ...]) -> Figure:
     """Return a panel per corruption with the curves of all models."""
-    looks = looks_of(part.models)
-    figure, axes = panels(len(part.corruptions), CURVE_HEIGHT)
+    looks = model_styles(section.models)
+    figure, axes = panels(len(section.corruptions), CURVE_HEIGHT)
     by_corruption = list(
-        zip(*(curve_panels(part, space, letter) for letter in letters), strict=True)
+        zip(*(curve_panels(section, space, letter) for letter in letters), strict=True)
     )
     for panel_axes, series in zip(axes, by_corruption, strict=True):
-        _draw_curve_panel(panel_axes, series, looks, _band(part))
+        _draw_curve_panel(panel_axes, series, looks, _band(section))
     names = {"a": "accuracy $s_a$", "p": "consistency $s_p$"}
     share = names[letters[0]] if len(letters) < 2 else "share"
     label_outer(axes, VISUAL_CHANGE, share)
@@ -113,7 +112,7 @@ def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
 
 
 def _draw_curve_panel(
-    axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], band: float
+    axes: Axes, series: Sequence[CurvePanel], looks: dict[str, ModelStyle], band: float
 ) -> None:
     """Draw one corruption: accuracy, consistency or both."""
     unit_square(axes)
@@ -146,14 +145,14 @@ HATCHES = {"humans": "/" * 5, "model": "\\" * 5}
 
 def plan_areas(report: Report) -> Planned:
     """Return a figure for each model that is compared with humans."""
-    for part in report.parts:
-        for model in part.models:
-            series = area_panels_of(part, model)
+    for section in report.sections:
+        for model in section.models:
+            series = area_panels_of(section, model)
             if not series:
-                reason = part.standings.board.verdict(ENTRY16) or "there is no human reference"
-                yield f"No areas for {suite_title(part.suite)}: {reason}."
+                reason = section.standings.board.verdict(ENTRY16) or "there is no human reference"
+                yield f"No areas for {suite_title(section.suite)}: {reason}."
                 continue
-            words = ("areas", *suite_words(report, part), model.short)
+            words = ("areas", *suite_words(report, section), model.short)
             caption = (
                 f"{model.short} compared with humans: areas under both curves, and where one is"
                 " ahead."

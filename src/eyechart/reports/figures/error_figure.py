@@ -23,13 +23,13 @@ from eyechart.reports.figures.paper_style import (
     MUTED,
     PAGE,
     Drawing,
-    Look,
+    ModelStyle,
     Planned,
     drawable,
     key,
     label_outer,
     legend,
-    looks_of,
+    model_styles,
     panels,
     suite_words,
 )
@@ -69,9 +69,9 @@ UNSURE = "its 95 percent interval is undetermined, because the baseline may have
 
 def plan_errors(report: Report) -> Planned:
     """Return figures of mCE and of errors by severity for each test that has them."""
-    for part in report.parts:
-        words, rows = suite_words(report, part), errors_of(part)
-        suite = suite_title(part.suite)
+    for section in report.sections:
+        words, rows = suite_words(report, section), errors_of(section)
+        suite = suite_title(section.suite)
         if any(mean_error_points(rows, mean) for mean in MEANS):
             caption = (
                 f"mCE and relative mCE against the error on clean images, {suite}, relative to"
@@ -79,11 +79,11 @@ def plan_errors(report: Report) -> Planned:
             )
             yield Drawing(("mce", *words), caption, partial(draw_mce, rows))
         else:
-            yield f"{suite}: {why_no_mce(part)}"
-        series = severity_panels(part, part.standings.space)
+            yield f"{suite}: {why_no_mce(section)}"
+        series = severity_panels(section, section.standings.space)
         if series:
             caption = f"Error by severity under the corruptions of {suite}."
-            make = partial(draw_severity, series, part.models)
+            make = partial(draw_severity, series, section.models)
             yield Drawing(("severity", *words), caption, make)
         else:
             yield f"No errors by severity for {suite}: its severities are continuous."
@@ -91,20 +91,20 @@ def plan_errors(report: Report) -> Planned:
 
 def plan_error_bars(report: Report) -> Planned:
     """Return a bar chart of CE for each test that has a baseline."""
-    for part in report.parts:
-        rows = errors_of(part)
+    for section in report.sections:
+        rows = errors_of(section)
         if rows:
             caption = (
-                f"Corruption errors (CE) on {suite_title(part.suite)}, as percentages of the errors"
-                f" of {rows[0].errors.baseline}; error bars: 95 %."
+                f"Corruption errors (CE) on {suite_title(section.suite)}, as percentages of the"
+                f" errors of {rows[0].errors.baseline}; error bars: 95 %."
             )
-            make = partial(draw_error_bars, part.suite, rows)
-            yield Drawing(("ce-bars", *suite_words(report, part)), caption, make)
+            make = partial(draw_error_bars, section.suite, rows)
+            yield Drawing(("ce-bars", *suite_words(report, section)), caption, make)
 
 
 def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
     """Return a plot of mCE (filled) and relative mCE (open) against clean error, in percent."""
-    looks = looks_of(tuple(row.model for row in rows))
+    looks = model_styles(tuple(row.model for row in rows))
     figure = Figure(figsize=(COLUMN, 2.3))
     axes = figure.subplots()
     for row in rows:
@@ -129,7 +129,7 @@ def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
     return figure
 
 
-def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> None:
+def _mark(axes: Axes, clean: float, score: Estimate, look: ModelStyle, full: bool) -> None:
     value = 100 * score.value
     # An undetermined interval is drawn with length zero.
     ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
@@ -147,7 +147,7 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> 
 
 def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...]) -> Figure:
     """Return a figure with a panel per corruption: each model's error by severity, in percent."""
-    looks = looks_of(models)
+    looks = model_styles(models)
     figure, axes = panels(len(series), HEIGHT)
     for panel_axes, panel in zip(axes, series, strict=True):
         panel_axes.set_title(drawable(panel.title, 20))
@@ -176,7 +176,7 @@ def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
         columns.append(MEAN)
     figure = Figure(figsize=(PAGE, BARS_HEIGHT))
     axes = figure.subplots()
-    looks = looks_of(tuple(row.model for row in rows))
+    looks = model_styles(tuple(row.model for row in rows))
     wide = WIDTH / len(rows)
     for index, row in enumerate(rows):
         values = [
@@ -220,12 +220,12 @@ def _draw_bar(axes: Axes, index: float, score: Estimate, look: dict[str, Any]) -
 
 def plan_error_tables(report: Report) -> Planned:
     """Return the tables of CE and relative CE for each test that has them."""
-    for part in report.parts:
-        rows = errors_of(part)
+    for section in report.sections:
+        rows = errors_of(section)
         for relative, name in ((False, "corruption-errors"), (True, "relative-corruption-errors")):
             if any(row.by_corruption(relative) for row in rows):
-                make = partial(error_table, part.suite, rows, relative)
-                words = (name, *suite_words(report, part))
+                make = partial(error_table, section.suite, rows, relative)
+                words = (name, *suite_words(report, section))
                 yield Drawing(words, _table_caption(rows, relative), make, (".tex",))
 
 

@@ -22,7 +22,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS, HUMAN_COLOR
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.results.curve_results import SampledCurve
 
 COLUMN, PAGE = 3.3, 6.9
@@ -104,7 +104,7 @@ def paper_style() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Look:
+class ModelStyle:
     """How a model is drawn, recognizable even without color; `hatch` depends on its category."""
 
     name: str
@@ -114,13 +114,15 @@ class Look:
     hatch: str
 
 
-def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[str, Look]:
+def model_styles(
+    models: tuple[ModelEntry, ...], by_category: bool = False
+) -> dict[str, ModelStyle]:
     """Return the look of each model by name, in its individual color or the color of its category.
 
     If no model has a category, all keep their individual colors.
     """
     by_category = by_category and any(model.category for model in models)
-    collected: dict[str, Look] = {}
+    collected: dict[str, ModelStyle] = {}
     for model in models:
         before = models[: len(collected)]
         if by_category:
@@ -138,7 +140,7 @@ def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[
         while any(label == look.name for look in collected.values()):
             number += 1
             label = f"{drawable(model.short)} ({number})"
-        collected[model.name] = Look(label, color, dash, marker, hatch)
+        collected[model.name] = ModelStyle(label, color, dash, marker, hatch)
     return collected
 
 
@@ -248,7 +250,11 @@ def draw_humans(axes: Axes, line: SampledCurve) -> None:
 
 
 def draw_bars(
-    axes: Axes, looks: Sequence[Look], values: Real, ends: tuple[Real, Real], labels: Sequence[str]
+    axes: Axes,
+    looks: Sequence[ModelStyle],
+    values: Real,
+    ends: tuple[Real, Real],
+    labels: Sequence[str],
 ) -> None:
     """Draw a bar for each model, the first at the top, with its interval and a label after it."""
     count = len(looks)
@@ -385,6 +391,6 @@ def safe_name(text: str) -> str:
     return re.sub(r"-{2,}", "-", plain)[:LONGEST_FILE_NAME].strip("-.") or "figure"
 
 
-def suite_words(report: Report, part: Part) -> tuple[str, ...]:
+def suite_words(report: Report, section: TestSection) -> tuple[str, ...]:
     """Return the words of a file name that name the suite; empty if a report has only one suite."""
-    return (part.suite,) if len(report.parts) > 1 else ()
+    return (section.suite,) if len(report.sections) > 1 else ()

@@ -18,7 +18,7 @@ from eyechart.reports.figures.paper_style import (
     PAGE,
     VISUAL_CHANGE,
     Drawing,
-    Look,
+    ModelStyle,
     Planned,
     category_patches,
     draw_bars,
@@ -28,7 +28,7 @@ from eyechart.reports.figures.paper_style import (
     key,
     legend,
     letters,
-    looks_of,
+    model_styles,
     real,
     suite_words,
     unit_square,
@@ -43,7 +43,7 @@ from eyechart.reports.series.curves import (
 from eyechart.reports.series.model_scores import MainScore, ScoreBar, main_score, score_bars
 from eyechart.reports.series.palette import CHANGE, HUMAN_COLOR
 from eyechart.reports.series.ranks import RankPanel, rank_panels
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_title, suite_title
 from eyechart.scores.registry import PROPERTIES, SCORES
 
@@ -56,20 +56,21 @@ APART, SPREAD = 4, 0.6
 
 def plan_main_scores(report: Report) -> Planned:
     """Return a figure for each test in which at least one corruption has a score."""
-    for part in report.parts:
-        main = main_score(part)
+    for section in report.sections:
+        main = main_score(section)
         if not main.corruptions:
-            yield f"No scores by corruption for {suite_title(part.suite)}: no corruption has one."
+            suite = suite_title(section.suite)
+            yield f"No scores by corruption for {suite}: no corruption has one."
             continue
         caption = f"{main.title}; {main.axis_title}; lines: 95 % intervals."
-        words = ("scores", *suite_words(report, part))
+        words = ("scores", *suite_words(report, section))
         yield Drawing(words, caption, partial(draw_main_scores, main))
 
 
 def draw_main_scores(main: MainScore) -> Figure:
     """Return a figure with a row for each corruption, the worst at the top."""
     assert main.score is not None
-    looks = looks_of(main.part.models)
+    looks = model_styles(main.section.models)
     rows = {name: row for row, name in enumerate(main.corruptions)}
     is_apart = len(main.models) <= APART
     height = (CORRUPTION_ROW + MORE * (len(main.models) - 1 if is_apart else 0)) * len(
@@ -115,45 +116,45 @@ BARE = 0.62
 
 def plan_human_index(report: Report) -> Planned:
     """Return a figure for each corruption under which a curve could be fitted."""
-    for part in report.parts:
+    for section in report.sections:
         alone = []
-        for corruption in part.corruptions:
-            space = best_space(part, corruption)
+        for corruption in section.corruptions:
+            space = best_space(section, corruption)
             if space is None:
-                suite = suite_title(part.suite)
+                suite = suite_title(section.suite)
                 yield f"No curves for {corruption} ({suite}): none could be fitted."
                 continue
             title = "HMRI, MRSI and curves compared with humans"
-            if not has_humans(part, space, corruption):
+            if not has_humans(section, space, corruption):
                 alone.append(corruption)
                 title = "robustness and curves"
             caption = (
-                f"{corruption_title(corruption)}: {title}, {size_in_words(part, space)}; error"
+                f"{corruption_title(corruption)}: {title}, {size_in_words(section, space)}; error"
                 " bars: 95 %, bands: 83 %, pale lines: not observed."
             )
-            words = ("curves", *suite_words(report, part), bare_name(corruption))
-            yield Drawing(words, caption, partial(draw_human_index, part, space, corruption))
+            words = ("curves", *suite_words(report, section), bare_name(corruption))
+            yield Drawing(words, caption, partial(draw_human_index, section, space, corruption))
         if alone:
             yield (
                 "No human curves, because there are too few human responses, if any, to these"
-                f" corruptions of {suite_title(part.suite)}:"
-                f" {'all' if alone == list(part.corruptions) else ', '.join(alone)}."
+                f" corruptions of {suite_title(section.suite)}:"
+                f" {'all' if alone == list(section.corruptions) else ', '.join(alone)}."
             )
 
 
-def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
+def draw_human_index(section: TestSection, space: str, corruption: str) -> Figure:
     """Return a figure with a row for accuracy and one for consistency: bar panels and curves."""
-    rows = fitted_letters(part, space, corruption)
-    looks = looks_of(part.models, by_category=True)
-    height = max(1.75, BAR_ROW * len(part.models) + BARE)
+    rows = fitted_letters(section, space, corruption)
+    looks = model_styles(section.models, by_category=True)
+    height = max(1.75, BAR_ROW * len(section.models) + BARE)
     figure = Figure(figsize=(PAGE, height * len(rows) + 0.1))
-    with_humans = has_humans(part, space, corruption)
+    with_humans = has_humans(section, space, corruption)
     widths = (1, 1, 1.15) if with_humans else (1, 1)
     grid = figure.add_gridspec(len(rows), len(widths), width_ratios=widths)
     named = letters()
     has_gaps = False
     for index, letter in enumerate(rows):
-        panel = curve_panel(part.models, space, corruption, letter, human_scale=True)
+        panel = curve_panel(section.models, space, corruption, letter, human_scale=True)
         # The name (without its property suffix) and the symbol of each score drawn as bars.
         bars = [("r", rf"$\mathcal{{R}}_{letter}$")]
         if panel.humans is not None:
@@ -162,7 +163,7 @@ def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
             # A single score takes the space of both panels.
             cells = slice(column, column + 1) if len(bars) > 1 else slice(0, len(widths) - 1)
             axes = figure.add_subplot(grid[index, cells], title=f"{next(named)} {sign}")
-            series = score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
+            series = score_bars(section.models, space, SCORES[f"{name}_{letter}"], corruption)
             _draw_bars(axes, series, looks, is_share=name != "mrsi")
             axes.tick_params(labelleft=column == 0)
         scale = ", chance-corrected" if panel.is_corrected else ""
@@ -170,7 +171,7 @@ def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
         axes = figure.add_subplot(grid[index, -1], title=title)
         _draw_curves(axes, panel, looks)
         has_gaps |= panel.has_gaps
-    legend(figure, [*category_patches(part.models), *_keys(with_humans, has_gaps)])
+    legend(figure, [*category_patches(section.models), *_keys(with_humans, has_gaps)])
     return figure
 
 
@@ -184,7 +185,7 @@ def _keys(with_humans: bool, has_gaps: bool) -> list[Line2D]:
 
 
 def _draw_bars(
-    axes: Axes, bars: Sequence[ScoreBar], looks: dict[str, Look], is_share: bool
+    axes: Axes, bars: Sequence[ScoreBar], looks: dict[str, ModelStyle], is_share: bool
 ) -> None:
     """Draw a bar for each model, best at the top, with its value and 95 % interval."""
     in_order = [looks[bar.model.name] for bar in bars]
@@ -201,7 +202,7 @@ def _draw_bars(
         _draw_keys(axes, in_order)
 
 
-def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:
+def _draw_keys(axes: Axes, looks: Sequence[ModelStyle]) -> None:
     """Draw each model's line style between its name and its bar."""
     for index, look in enumerate(looks):
         axes.annotate(
@@ -215,7 +216,7 @@ def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:
         )  # fmt: skip
 
 
-def _draw_curves(axes: Axes, panel: CurvePanel, looks: dict[str, Look]) -> None:
+def _draw_curves(axes: Axes, panel: CurvePanel, looks: dict[str, ModelStyle]) -> None:
     """Draw the models' curves and the human curve."""
     unit_square(axes)
     axes.set_xlabel(VISUAL_CHANGE)
@@ -254,7 +255,7 @@ def plan_ranks(report: Report) -> Planned:
 
 def draw_ranks(panel: RankPanel) -> Figure:
     """Return a figure with three bar panels, one row per model, best by ImageNet-C at the top."""
-    looks = looks_of(panel.models, by_category=True)
+    looks = model_styles(panel.models, by_category=True)
     figure = Figure(figsize=(PAGE, max(1.2, BAR_ROW * len(panel.models) + 0.6)))
     axes = figure.subplots(1, len(panel.ways), sharey=True, squeeze=False)[0]
     for panel_axes, letter, way in zip(axes, letters(), panel.ways, strict=False):
@@ -266,7 +267,7 @@ def draw_ranks(panel: RankPanel) -> Figure:
     return figure
 
 
-def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) -> None:
+def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, ModelStyle]) -> None:
     scores = [panel.score(way, model) for model in panel.models]
     in_order = [looks[model.name] for model in panel.models]
     labels = [

@@ -175,16 +175,16 @@ EXAMPLES_CAPTION = (
 
 def plan_examples(report: Report) -> Planned:
     """Return a strip for each corruption whose example images were stored."""
-    for part in report.parts:
-        suite = suite_title(part.suite)
-        for corruption in part.corruptions:
-            strip = image_strip(report, part, corruption).spread_over(MOST)
+    for section in report.sections:
+        suite = suite_title(section.suite)
+        for corruption in section.corruptions:
+            strip = image_strip(report, section, corruption).spread_over(MOST)
             if not strip.images:
                 yield f"No example images for {corruption} ({suite}): none were stored."
                 continue
             caption = f"{corruption_title(corruption)}: {EXAMPLES_CAPTION}"
-            words = ("examples", *suite_words(report, part), bare_name(corruption))
-            yield Drawing(words, caption, partial(draw_examples, part.models, strip))
+            words = ("examples", *suite_words(report, section), bare_name(corruption))
+            yield Drawing(words, caption, partial(draw_examples, section.models, strip))
 
 
 def in_two_lines(name: str) -> str:

@@ -22,19 +22,19 @@ from eyechart.reports.html.html_table import (
     text_columns,
     with_interval,
 )
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import at_least, corruption_title, space_title, suite_title
 from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT
 
 
-def pair_table(part: Part, index: int) -> Table | None:
+def pair_table(section: TestSection, index: int) -> Table | None:
     """Return the paired tests of all pairs of models.
 
     The result is None if there is only one model, or insufficient data for a test.
     """
-    standings = part.standings
+    standings = section.standings
     if not standings.pairs:
         return None
     score = SCORES[standings.by]
@@ -42,7 +42,7 @@ def pair_table(part: Part, index: int) -> Table | None:
     rows = []
     for pair in standings.pairs:
         text = "yes" if pair.corrected < SIGNIFICANT else "no"
-        names = (part.short_names[pair.first], part.short_names[pair.second])
+        names = (section.short_names[pair.first], section.short_names[pair.second])
         chances = (number(chance, pair.p_value), number(chance, pair.corrected))
         difference = with_interval(style, pair.difference, pair.interval)
         rows.append(TableRow((*names, difference, *chances, text)))
@@ -53,18 +53,18 @@ def pair_table(part: Part, index: int) -> Table | None:
         Column("p, Holm", hint="corrected for the number of pairs"),
         *text_columns("Different?"),
     )
-    caption = f"Paired tests by {score.symbol}, {suite_title(part.suite)}"
+    caption = f"Paired tests by {score.symbol}, {suite_title(section.suite)}"
     return Table(f"pairs-{index}", caption, columns, tuple(rows), True)
 
 
-def agreement_table(part: Part, index: int) -> Table | None:
+def agreement_table(section: TestSection, index: int) -> Table | None:
     """Return error consistency between models and with humans, or None if it was not computed."""
     rows = []
-    for run in part.runs:
+    for run in section.runs:
         for agreement in run.results.agreements:
             cells = (
-                part.short_names.get(agreement.first, agreement.first),
-                part.short_names.get(agreement.second, agreement.second),
+                section.short_names.get(agreement.first, agreement.first),
+                section.short_names.get(agreement.second, agreement.second),
                 space_title(agreement.space),
                 estimated(delta, agreement.kappa),
                 counted(agreement.trials),
@@ -79,14 +79,14 @@ def agreement_table(part: Part, index: int) -> Table | None:
         ),
         Column("Predictions"),
     )
-    caption = f"Error consistency κ, {suite_title(part.suite)}: do both err on the same images?"
+    caption = f"Error consistency κ, {suite_title(section.suite)}: do both err on the same images?"
     return Table(f"agreement-{index}", caption, columns, tuple(rows), True)
 
 
-def flow_tables(part: Part, index: int) -> Iterator[Table]:
+def flow_tables(section: TestSection, index: int) -> Iterator[Table]:
     """Yield the flow of participants of each study with which models were compared."""
     seen = set()
-    for run in part.runs:
+    for run in section.runs:
         for study in run.results.studies:
             # The same study in several runs is shown once.
             if study in seen or not study.flow:
@@ -113,16 +113,16 @@ def flow_tables(part: Part, index: int) -> Iterator[Table]:
 
 def coverage_table(report: Report) -> Table | None:
     """Return the percentage of 39 bins of visual change covered by each test set and corruption."""
-    suites = [part for part in report.parts if part.runs[0].coverage]
+    suites = [section for section in report.sections if section.runs[0].coverage]
     if not suites:
         return None
     titles = ("Covered (%)", "Largest Δv", "Samples")
     columns = [*text_columns("Corruption")]
     cells: dict[str, dict[int, list[Markup]]] = {}
-    for index, part in enumerate(suites):
-        group = suite_title(part.suite) if len(suites) > 1 else ""
+    for index, section in enumerate(suites):
+        group = suite_title(section.suite) if len(suites) > 1 else ""
         columns += [Column(title, group=group) for title in titles]
-        for name, covered in part.runs[0].coverage.items():
+        for name, covered in section.runs[0].coverage.items():
             # By title, because suites have different names for one corruption: fog and vcr/fog.
             cells.setdefault(corruption_title(name), {})[index] = [
                 number(hundredths, covered.paper),
@@ -136,19 +136,19 @@ def coverage_table(report: Report) -> Table | None:
         )
         for title, by_suite in cells.items()
     )
-    fewest = at_least([part.runs[0].fewest_in_covered for part in suites], "sample")
+    fewest = at_least([section.runs[0].fewest_in_covered for section in suites], "sample")
     caption = f"Percentage of 39 equal bins of visual change with {fewest}"
     return Table("coverage", caption, tuple(columns), rows, True)
 
 
-def similar_tables(part: Part, index: int) -> Iterator[TableChoice]:
+def similar_tables(section: TestSection, index: int) -> Iterator[TableChoice]:
     """Yield a table for each model: how its scores differ between corruptions that look alike."""
-    for space in part.spaces:
-        for model in part.models:
+    for space in section.spaces:
+        for model in section.models:
             scores = model.space(space)
             if scores is not None and scores.similar:
                 pairs = scores.similar
-                if len(part.models) > MANY:
+                if len(section.models) > MANY:
                     pairs = tuple(pair for pair in pairs if _is_clear(pair))
                 left = len(scores.similar) - len(pairs)
                 table = Table(

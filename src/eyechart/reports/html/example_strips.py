@@ -10,7 +10,7 @@ from PIL import Image, UnidentifiedImageError
 from eyechart.reports.html.html_table import delta, number, percent
 from eyechart.reports.html.page import image_uri
 from eyechart.reports.series.image_strips import StripPrediction, image_strip
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_title, listed
 from eyechart.results.runs import Run
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage
@@ -70,19 +70,21 @@ class Strip:
 
 def example_keys(report: Report) -> Iterator[Key]:
     """Yield the key of every example image in the strips."""
-    for part in report.parts:
-        run = report.runs.index(part.runs[0])
-        yield from ((run, example.file) for example in part.runs[0].results.examples)
+    for section in report.sections:
+        run = report.runs.index(section.runs[0])
+        yield from ((run, example.file) for example in section.runs[0].results.examples)
 
 
-def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, str]) -> Strip:
+def strip_of(
+    report: Report, section: TestSection, corruption: str, images: Mapping[Key, str]
+) -> Strip:
     """Return the strip of a corruption: the clean image first, then ordered by visual change."""
-    strip = image_strip(report, part, corruption)
+    strip = image_strip(report, section, corruption)
     if not strip.images:
         return Strip((), "This run stored no example images of this corruption.")
     if not any((image.run, image.example.file) in images for image in strip.images):
         return Strip((), "The example images are no longer next to results.json.")
-    failures = {model.name: strip.first_failure(model) for model in part.models}
+    failures = {model.name: strip.first_failure(model) for model in section.models}
     frames = tuple(
         Frame(
             images.get((image.run, image.example.file), ""),
@@ -104,7 +106,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
             " first failure is not a threshold."
         )
     predicted = {name for image in strip.images for name in image.predictions}
-    silent = [model.short for model in part.models if model.name not in predicted]
+    silent = [model.short for model in section.models if model.name not in predicted]
     if silent:
         notes.append(
             f"{listed(silent)} ran separately from the others and stored no predictions for these "

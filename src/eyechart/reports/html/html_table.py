@@ -17,7 +17,7 @@ from eyechart.reports.number_text import (
     p_value_text,
     percent_text,
 )
-from eyechart.reports.series.report import Part
+from eyechart.reports.series.report import TestSection
 from eyechart.reports.titles import space_title
 from eyechart.results.model_results import SpaceResults
 from eyechart.scores.break_point import BreakPoint
@@ -146,10 +146,12 @@ def images_behind(scores: SpaceResults, space: str) -> Markup:
     return text
 
 
-def space_caption(part: Part, space: str) -> Markup:
+def space_caption(section: TestSection, space: str) -> Markup:
     """Return the label space of a table in words, with the number of images behind its scores."""
     text = Markup("{}").format(space_title(space))
-    scores = [model.results.spaces[space] for model in part.models if space in model.results.spaces]
+    scores = [
+        model.results.spaces[space] for model in section.models if space in model.results.spaces
+    ]
     # Runs on different images have no common number.
     if len({one.n_images for one in scores}) != 1:
         return text

@@ -23,7 +23,7 @@ from eyechart.reports.html.html_table import (
 from eyechart.reports.series.model_scores import MainScore, is_mean_marked, main_score, mark_note
 from eyechart.reports.series.palette import CATEGORY_COLORS
 from eyechart.reports.series.ranks import swap_sentences
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.titles import corruption_title, corruption_words, listed
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import HUMANS, LEADERBOARD, SCORES, Score, find
@@ -32,19 +32,21 @@ RANK = Column("Rank", hint="in brackets: 95 % confidence interval of the rank")
 AHEAD = Column("Significantly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %")
 
 
-def summary_table(report: Report, part: Part, index: int) -> Table:
+def summary_table(report: Report, section: TestSection, index: int) -> Table:
     """Return the main columns of the leaderboard: one row per model, best first.
 
     The columns are clean accuracy, the main score, HMRI if the data suffice for a comparison with
     humans, and the worst corruption.
     """
-    main, standings = main_score(part), part.standings
+    main, standings = main_score(section), section.standings
     # Ranks in another label space would contradict the scores next to them.
-    is_ranked = _is_ranked(part) and main.space == standings.space
+    is_ranked = _is_ranked(section) and main.space == standings.space
     # Without duplicates: the main score may be one of the others.
     names = dict.fromkeys(("clean_accuracy", main.overall.name, "hmri_a"))
-    scores = [SCORES[name] for name in names if any(_has(own, main, name) for own in part.models)]
-    has_worst = any(main.worst(model) is not None for model in part.models)
+    scores = [
+        SCORES[name] for name in names if any(_has(own, main, name) for own in section.models)
+    ]
+    has_worst = any(main.worst(model) is not None for model in section.models)
     columns = (
         *text_columns("Model"),
         *((RANK,) if is_ranked else ()),
@@ -55,29 +57,29 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
         *((Column("Worst corruption", hint=_worst_hint(main)),) if has_worst else ()),
     )
     rows = []
-    for model in part.models:
-        rank = (_rank_cell(part, model),) if is_ranked else ()
+    for model in section.models:
+        rank = (_rank_cell(section, model),) if is_ranked else ()
         cells = (_summary_cell(report, main, model, score) for score in scores)
         worst = (_worst_cell(main, model),) if has_worst else ()
         rows.append(TableRow((model_label(model), *rank, *cells, *worst), model.name))
     by = f"Models ranked by {main.overall.symbol}" if is_ranked else "Main scores"
-    caption = Markup("{} in {}").format(by, space_caption(part, main.space))
-    note = mark_note(model.results for model in part.models)
+    caption = Markup("{} in {}").format(by, space_caption(section, main.space))
+    note = mark_note(model.results for model in section.models)
     is_sortable = len(rows) > 1
     return Table(
         f"summary-{index}", caption, columns, tuple(rows), is_sortable, note, kind="stacked"
     )
 
 
-def leaderboard(report: Report, part: Part, index: int) -> Table:
+def leaderboard(report: Report, section: TestSection, index: int) -> Table:
     """Return all scores of a test's models: one row per model, best first.
 
     A single model is neither ranked nor tested, nor are models on insufficient data.
     """
-    standings = part.standings
-    is_ranked = _is_ranked(part)
+    standings = section.standings
+    is_ranked = _is_ranked(section)
     scores = [score for score in LEADERBOARD if score.name in standings.scores]
-    has_categories = any(model.category for model in part.models)
+    has_categories = any(model.category for model in section.models)
     columns = (
         *text_columns("Model"),
         *((RANK,) if is_ranked else ()),
@@ -92,18 +94,18 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
         *((AHEAD,) if is_ranked else ()),
     )
     rows = []
-    for model in part.models:
+    for model in section.models:
         name = model.name
-        rank = (_rank_cell(part, model),) if is_ranked else ()
-        behind = [part.short_names[other] for other in standings.worse_than(name)]
-        cells = (_score_cell(report, part, model, score.name) for score in scores)
+        rank = (_rank_cell(section, model),) if is_ranked else ()
+        behind = [section.short_names[other] for other in standings.worse_than(name)]
+        cells = (_score_cell(report, section, model, score.name) for score in scores)
         title = CATEGORY_COLORS.get(model.category, (model.category, ""))[0]
         category = (title if model.category else NOTHING,) if has_categories else ()
         ahead = (listed(behind) or NOTHING,) if is_ranked else ()
         rows.append(TableRow((model_label(model), *rank, *category, *cells, *ahead), name))
     by = f"Models ranked by {SCORES[standings.by].symbol}" if is_ranked else "All scores"
-    caption = Markup("{} in {}").format(by, space_caption(part, standings.space))
-    note = mark_note(model.results for model in part.models)
+    caption = Markup("{} in {}").format(by, space_caption(section, standings.space))
+    note = mark_note(model.results for model in section.models)
     is_sortable = len(rows) > 1
     if standings.verdict and is_sortable:
         note = f"{standings.verdict.capitalize()}: models are not ranked. {note}".strip()
@@ -112,8 +114,8 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     )
 
 
-def _is_ranked(part: Part) -> bool:
-    return len(part.models) > 1 and part.standings.ranks is not None
+def _is_ranked(section: TestSection) -> bool:
+    return len(section.models) > 1 and section.standings.ranks is not None
 
 
 def model_label(model: ModelEntry) -> Markup:
@@ -139,8 +141,8 @@ def _home(main: MainScore, score: Score) -> str:
 
 def _summary_cell(report: Report, main: MainScore, model: ModelEntry, score: Score) -> Markup:
     home, name = _home(main, score), score.name
-    if main.part.standings.homes.get(name) == home:
-        return _score_cell(report, main.part, model, name)
+    if main.section.standings.homes.get(name) == home:
+        return _score_cell(report, main.section, model, name)
     if not _has(model, main, name):
         return NOTHING
     is_marked = is_mean_marked(report.runs[model.run], model.results, home, name)
@@ -161,8 +163,8 @@ def _worst_cell(main: MainScore, model: ModelEntry) -> Markup:
     return Markup('<span class="worst">{}</span> {}').format(corruption_words(worst), score)
 
 
-def _rank_cell(part: Part, model: ModelEntry) -> Markup:
-    ranks = part.standings.ranks
+def _rank_cell(section: TestSection, model: ModelEntry) -> Markup:
+    ranks = section.standings.ranks
     assert ranks is not None
     return with_interval(count, float(ranks.ranks[model.name]), ranks.intervals[model.name])
 
@@ -173,9 +175,9 @@ def _column_title(score: Score, home: str, space: str) -> str:
     return title if home == space else f"{title} (16 categories)"
 
 
-def _score_cell(report: Report, part: Part, model: ModelEntry, name: str) -> Markup:
+def _score_cell(report: Report, section: TestSection, model: ModelEntry, name: str) -> Markup:
     """Return an overall score of a model, as it enters the comparison of models."""
-    score, home = part.standings.scores[name][model.name], part.standings.homes[name]
+    score, home = section.standings.scores[name][model.name], section.standings.homes[name]
     is_marked = is_mean_marked(report.runs[model.run], model.results, home, name)
     return estimated(style_of(SCORES[name]), score, is_marked)
 

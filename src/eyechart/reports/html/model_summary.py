@@ -25,7 +25,7 @@ from eyechart.reports.html.verdict import (
     too_few,
 )
 from eyechart.reports.series.model_scores import MainScore, is_mean_marked, main_score
-from eyechart.reports.series.report import ModelEntry, Part, Report, lacks_data
+from eyechart.reports.series.report import ModelEntry, Report, TestSection, lacks_data
 from eyechart.reports.series.run_sentences import break_points, first_break
 from eyechart.reports.titles import corruption_words, short_names
 from eyechart.scores.registry import BASELINE, RANKED_ELSEWHERE, SCORES, find
@@ -42,9 +42,9 @@ CLAIMS = {
 """Wording for significant leads at some visual changes, by the tone of the verdict."""
 
 
-def summarize(report: Report, part: Part, model: ModelEntry) -> Verdict:
+def summarize(report: Report, section: TestSection, model: ModelEntry) -> Verdict:
     """Return the summary of a model in one test."""
-    main, basis = main_score(part), basis_of(part, model)
+    main, basis = main_score(section), basis_of(section, model)
     tone, badge = NO_HUMANS if basis is None else basis.tone
     if lacks_data([model], main.space):
         tone, badge = NO_CLAIM
@@ -116,7 +116,7 @@ def _mean(report: Report, main: MainScore, model: ModelEntry) -> Markup:
         return Markup(score.predicate).format(
             value=estimated(percent, estimate, is_marked),
             baseline="" if errors is None else short_names([errors.baseline])[0],
-            corruptions=counted_of(len(main.part.standings.board.counted), "corruption"),
+            corruptions=counted_of(len(main.section.standings.board.counted), "corruption"),
         )
     return Markup("has no score over all corruptions")
 
@@ -138,7 +138,7 @@ def _humans(main: MainScore, model: ModelEntry, basis: Basis | None) -> Markup:
         return Markup("Insufficient data: {}.").format(too_few(model, main.space))
     if basis is None:
         why = "no comparison was requested"
-        if main.part.runs[0].config.human_names:
+        if main.section.runs[0].config.human_names:
             why = "no human responses apply to these corruptions"
         return Markup("Not compared with humans: {}.").format(why)
     if basis.tone == NO_CLAIM:

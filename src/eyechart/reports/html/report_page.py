@@ -51,7 +51,7 @@ from eyechart.reports.html.structure_view import View
 from eyechart.reports.html.verdict import about_humans, verdict_on
 from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.palette import dashes_of
-from eyechart.reports.series.report import Part, Report, make_report
+from eyechart.reports.series.report import Report, TestSection, make_report
 from eyechart.reports.titles import (
     NO_REFERENCE,
     SPACES,
@@ -74,13 +74,13 @@ def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Char
 def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
     # By position among the models of all runs, so that a model has one dash pattern in every chart.
     dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
-    for index, part in enumerate(report.parts):
-        yield from main_score_charts(part, index)
-        yield from index_charts(part, index)
-        yield from curve_charts(part, index, dashes)
-        yield from area_charts(part, index)
-        yield from severity_charts(part, index, dashes)
-        yield from mce_charts(part, index)
+    for index, section in enumerate(report.sections):
+        yield from main_score_charts(section, index)
+        yield from index_charts(section, index)
+        yield from curve_charts(section, index, dashes)
+        yield from area_charts(section, index)
+        yield from severity_charts(section, index, dashes)
+        yield from mce_charts(section, index)
         yield from histogram_charts(report, index)
         yield from coverage_charts(report, index)
     yield from human_charts(report)
@@ -109,14 +109,14 @@ class Placing:
         self._left = list(charts)
 
     def take(
-        self, *kinds: str, part: int | None = None, corruption: str | None = None
+        self, *kinds: str, section: int | None = None, corruption: str | None = None
     ) -> tuple[Chart, ...]:
         """Return the unplaced charts of these kinds, or all unplaced charts if no kind is given."""
         collected = [
             chart
             for chart in self._left
             if (not kinds or chart.kind in kinds)
-            and (part is None or chart.part == part)
+            and (section is None or chart.section == section)
             and (corruption is None or chart.corruption == corruption)
         ]
         self._left = [chart for chart in self._left if chart not in collected]
@@ -132,31 +132,32 @@ def _test_section(
     report: Report, index: int, charts: Placing, images: Mapping[Key, str]
 ) -> dict[str, object]:
     """Return the content of the page for one test, as the template names it."""
-    part = report.parts[index]
+    section = report.sections[index]
     # A chart is taken once: the panels of corruptions get their severity charts before the section
     # on errors takes the rest.
     return {
         "index": index,
-        "title": suite_title(part.suite),
-        "summaries": [summarize(report, part, model) for model in part.models],
-        "summary": summary_table(report, part, index),
-        "main_charts": charts.take("main-score", part=index),
-        "verdicts": [verdict_on(part, model) for model in part.models],
-        "about_humans": about_humans(part),
-        "flow": list(flow_tables(part, index)),
-        "leaderboard": leaderboard(report, part, index),
-        "standing_charts": charts.take("human-index", "areas", part=index, corruption=""),
+        "title": suite_title(section.suite),
+        "summaries": [summarize(report, section, model) for model in section.models],
+        "summary": summary_table(report, section, index),
+        "main_charts": charts.take("main-score", section=index),
+        "verdicts": [verdict_on(section, model) for model in section.models],
+        "about_humans": about_humans(section),
+        "flow": list(flow_tables(section, index)),
+        "leaderboard": leaderboard(report, section, index),
+        "standing_charts": charts.take("human-index", "areas", section=index, corruption=""),
         "panels": [
-            _panel(report, index, number, charts, images) for number in range(len(part.corruptions))
+            _panel(report, index, number, charts, images)
+            for number in range(len(section.corruptions))
         ],
-        "overviews": list(overviews(report, part, index)),
-        "error_tables": list(error_tables(report, part, index)),
-        "error_charts": charts.take("mce", "severity", part=index),
-        "breakdowns": list(breakdowns(part, index)),
-        "pairs": pair_table(part, index),
-        "agreement": agreement_table(part, index),
-        "bounds": list(bounds(part, index)),
-        "similar": list(similar_tables(part, index)),
+        "overviews": list(overviews(report, section, index)),
+        "error_tables": list(error_tables(report, section, index)),
+        "error_charts": charts.take("mce", "severity", section=index),
+        "breakdowns": list(breakdowns(section, index)),
+        "pairs": pair_table(section, index),
+        "agreement": agreement_table(section, index),
+        "bounds": list(bounds(section, index)),
+        "similar": list(similar_tables(section, index)),
     }
 
 
@@ -164,28 +165,28 @@ def _panel(
     report: Report, index: int, number: int, charts: Placing, images: Mapping[Key, str]
 ) -> dict[str, object]:
     """Return the content of the page for one corruption, as the template names it."""
-    part = report.parts[index]
-    name = part.corruptions[number]
-    trained = [model.short for model in part.models if name in model.results.marked]
+    section = report.sections[index]
+    name = section.corruptions[number]
+    trained = [model.short for model in section.models if name in model.results.marked]
     return {
         "id": f"corruption-{index}-{number}",
         "title": corruption_title(name),
-        "suite": suite_title(part.suite),
-        "charts": charts.take("curves", part=index, corruption=name)
-        + charts.take("severity", part=index, corruption=name),
-        "human_charts": charts.take("human-index", part=index, corruption=name)
-        + charts.take("areas", part=index, corruption=name),
-        "strip": strip_of(report, part, name, images),
+        "suite": suite_title(section.suite),
+        "charts": charts.take("curves", section=index, corruption=name)
+        + charts.take("severity", section=index, corruption=name),
+        "human_charts": charts.take("human-index", section=index, corruption=name)
+        + charts.take("areas", section=index, corruption=name),
+        "strip": strip_of(report, section, name, images),
         "note": f"{MARK} {listed(trained)}: {MEANING}." if trained else "",
-        "humans": _human_reference(part, name),
-        "conditions": condition_table(part, name, f"conditions-{index}-{number}"),
+        "humans": _human_reference(section, name),
+        "conditions": condition_table(section, name, f"conditions-{index}-{number}"),
     }
 
 
-def _human_reference(part: Part, corruption: str) -> str:
+def _human_reference(section: TestSection, corruption: str) -> str:
     """Return the human reference of a corruption in words."""
     compared = False
-    for model in part.models:
+    for model in section.models:
         for space in model.results.spaces.values():
             compared = compared or any(
                 score.humans
@@ -212,9 +213,9 @@ def summary_of(report: Report) -> Markup:
     """Return one line that describes the test."""
     suites = [
         Markup("{} ({})").format(
-            suite_title(part.suite), counted_of(len(part.corruptions), "corruption")
+            suite_title(section.suite), counted_of(len(section.corruptions), "corruption")
         )
-        for part in report.parts
+        for section in report.sections
     ]
     counts = list(dict.fromkeys(run.results.images.used for run in report.runs))
     images = Markup(" and ").join(map(counted, counts)) + " " + plural(counts[-1], "image")
@@ -263,11 +264,11 @@ def _render(
     images: Mapping[Key, str],
     structure: Sequence[View],
 ) -> str:
-    present = {name for part in report.parts for name in part.standings.scores}
+    present = {name for section in report.sections for name in section.standings.scores}
     placing = Placing(charts)
     # Studies show their charts themselves; left here, they would appear again among the others.
     placing.take("structure")
-    views = [_test_section(report, index, placing, images) for index in range(len(report.parts))]
+    views = [_test_section(report, index, placing, images) for index in range(len(report.sections))]
     return render_page(
         "report.html",
         charts,

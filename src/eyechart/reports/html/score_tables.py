@@ -30,7 +30,7 @@ from eyechart.reports.html.leaderboard_tables import model_label
 from eyechart.reports.number_text import UNDETERMINED
 from eyechart.reports.series.model_errors import ErrorScores, error_columns, errors_in
 from eyechart.reports.series.model_scores import is_mean_marked, mark_note
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_title, listed, short_names, space_title
 from eyechart.results.model_results import ClassResults, SpaceResults
 from eyechart.scores.break_point import BreakPoint
@@ -38,44 +38,46 @@ from eyechart.scores.registry import BY_RELEVANCE, DECLARED, HUMANS, SCORES, Sco
 from eyechart.stats.estimate import Estimate
 
 
-def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
+def overviews(report: Report, section: TestSection, index: int) -> Iterator[TableChoice]:
     """Yield a table for each score and label space in which any corruption has this score."""
     for score in BY_RELEVANCE:
-        for space in part.spaces:
-            rows = tuple(_corruption_row(part, space, name, score) for name in part.corruptions)
+        for space in section.spaces:
+            rows = tuple(
+                _corruption_row(section, space, name, score) for name in section.corruptions
+            )
             if not _is_empty(rows):
                 title = f"{score.symbol}, {space_title(space)}"
                 table = Table(
                     f"overview-{index}-{score.name}-{space}",
                     Markup("{} by corruption: {} ({})").format(
-                        score.symbol, score.meaning, space_caption(part, space)
+                        score.symbol, score.meaning, space_caption(section, space)
                     ),
-                    _columns(part),
-                    (*rows, _mean_row(report, part, space, score)) if score.has_mean else rows,
+                    _columns(section),
+                    (*rows, _mean_row(report, section, space, score)) if score.has_mean else rows,
                     True,
-                    mark_note(model.results for model in part.models),
+                    mark_note(model.results for model in section.models),
                     kind="stacked by-model",
                 )
                 yield title, table
 
 
-def bounds(part: Part, index: int) -> Iterator[TableChoice]:
+def bounds(section: TestSection, index: int) -> Iterator[TableChoice]:
     """Yield tables of the lowest and highest scores that the observed ranges allow for."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
         # With many models the page keeps the bounds of accuracy only, to stay small.
-        if len(part.models) > MANY and score.letter != "a":
+        if len(section.models) > MANY and score.letter != "a":
             continue
-        for space in part.spaces:
+        for space in section.spaces:
             rows = tuple(
-                TableRow((corruption_title(name), *_spans(part, space, name, score)))
-                for name in part.corruptions
+                TableRow((corruption_title(name), *_spans(section, space, name, score)))
+                for name in section.corruptions
             )
             if not _is_empty(rows):
                 title = f"{score.symbol}, {space_title(space)}"
                 caption = f"Bounds of {title}, over all curves that fit the observed range"
                 identity = f"bounds-{index}-{score.column}-{score.letter}-{space}"
-                table = Table(identity, caption, _columns(part), rows, kind="by-model")
+                table = Table(identity, caption, _columns(section), rows, kind="by-model")
                 yield title, table
 
 
@@ -83,15 +85,15 @@ def _is_empty(rows: tuple[TableRow, ...]) -> bool:
     return all(cell is NOTHING for row in rows for cell in row.cells[1:])
 
 
-def _columns(part: Part) -> tuple[Column, ...]:
-    return (*text_columns("Corruption"), *(Column(model.short) for model in part.models))
+def _columns(section: TestSection) -> tuple[Column, ...]:
+    return (*text_columns("Corruption"), *(Column(model.short) for model in section.models))
 
 
-def _corruption_row(part: Part, space: str, corruption: str, score: Score) -> TableRow:
+def _corruption_row(section: TestSection, space: str, corruption: str, score: Score) -> TableRow:
     cells: list[CellContent] = []
-    for model in part.models:
+    for model in section.models:
         estimate = find(model.space(space), score.path(corruption))
-        cell = _cell(part, estimate, score, corruption in model.results.marked)
+        cell = _cell(section, estimate, score, corruption in model.results.marked)
         # A break point that may be beyond the observed range is not shaded.
         is_open = score.group == "break" and estimate is not None and not estimate.has_interval
         if estimate is not None and estimate.is_known and not is_open:
@@ -102,33 +104,33 @@ def _corruption_row(part: Part, space: str, corruption: str, score: Score) -> Ta
     return TableRow((corruption_title(corruption), *cells))
 
 
-def _cell(part: Part, estimate: Estimate | None, score: Score, is_marked: bool) -> Markup:
+def _cell(section: TestSection, estimate: Estimate | None, score: Score, is_marked: bool) -> Markup:
     """Return a score, with its interval unless there are many models."""
     if estimate is None:
         return NOTHING
     if isinstance(estimate, BreakPoint):
         return marked(break_point_cell(style_of(score), estimate), is_marked)
-    if len(part.models) > MANY:
+    if len(section.models) > MANY:
         return marked(number(style_of(score), estimate.value), is_marked and estimate.is_known)
     return estimated(style_of(score), estimate, is_marked)
 
 
-def _mean_row(report: Report, part: Part, space: str, score: Score) -> TableRow:
+def _mean_row(report: Report, section: TestSection, space: str, score: Score) -> TableRow:
     cells = []
-    for model in part.models:
+    for model in section.models:
         is_marked = is_mean_marked(report.runs[model.run], model.results, space, score.name)
         estimate = find(model.space(space), score.overall_path)
-        cells.append(_cell(part, estimate, score, is_marked))
+        cells.append(_cell(section, estimate, score, is_marked))
     has_all = all(
         find(model.space(space), score.path(corruption)) is not None
-        for model in part.models
-        for corruption in part.corruptions
+        for model in section.models
+        for corruption in section.corruptions
     )
     return TableRow(("Mean" if has_all else "Mean of available values", *cells), is_total=True)
 
 
-def _spans(part: Part, space: str, corruption: str, score: Score) -> Iterator[Markup]:
-    for model in part.models:
+def _spans(section: TestSection, space: str, corruption: str, score: Score) -> Iterator[Markup]:
+    for model in section.models:
         scores, path = model.space(space), ("corruptions", corruption, *score.bounds)
         ends = None if find(scores, score.path(corruption)) is None else find(scores, path)
         yield NOTHING if ends is None or None in ends else span(style_of(score), ends)
@@ -154,14 +156,14 @@ COLUMNS = (
 )
 
 
-def breakdowns(part: Part, index: int) -> Iterator[TableChoice]:
+def breakdowns(section: TestSection, index: int) -> Iterator[TableChoice]:
     """Yield a table of classes for each model and label space with results by class.
 
     Insufficient data do not show which classes are the hardest.
     """
-    most = MOST if len(part.models) <= MANY else FEWER
-    for space in reversed(part.spaces):
-        for model in part.models:
+    most = MOST if len(section.models) <= MANY else FEWER
+    for space in reversed(section.spaces):
+        for model in section.models:
             scores = model.space(space)
             if scores is None or scores.verdict:
                 continue
@@ -215,22 +217,22 @@ UNSURE = Markup('<abbr class="unsure" title="95 % interval {}">?</abbr>').format
 """Mark after a score whose interval is undetermined."""
 
 
-def error_tables(report: Report, part: Part, index: int) -> Iterator[Table]:
+def error_tables(report: Report, section: TestSection, index: int) -> Iterator[Table]:
     """Yield the tables of CE and of relative CE in each label space that has them."""
-    for space in part.spaces:
-        rows = errors_in(part, space)
+    for space in section.spaces:
+        rows = errors_in(section, space)
         for name in MEANS_OF:
             if any(row.by_corruption(name == "relative_ce") for row in rows):
                 yield _error_table(
-                    report, part, rows, name, f"{name.replace('_', '-')}-{index}-{space}"
+                    report, section, rows, name, f"{name.replace('_', '-')}-{index}-{space}"
                 )
 
 
 def _error_table(
-    report: Report, part: Part, errors: Sequence[ErrorScores], name: str, identity: str
+    report: Report, section: TestSection, errors: Sequence[ErrorScores], name: str, identity: str
 ) -> Table:
     mean = MEANS_OF[name]
-    order = error_columns(part.suite, errors, name == "relative_ce")
+    order = error_columns(section.suite, errors, name == "relative_ce")
     columns = (
         *text_columns("Model"),
         Column("Clean error"),
@@ -245,7 +247,7 @@ def _error_table(
         f"{SCORES[name].symbol} as a percentage of the errors of {baseline}, and clean error in"
         f" percent ({space_title(errors[0].space)}); lower is better"
     )
-    note = f"{first.note} {mark_note(model.results for model in part.models)}".strip()
+    note = f"{first.note} {mark_note(model.results for model in section.models)}".strip()
     return Table(identity, caption, columns, rows, True, note, kind="dense stacked")
 
 
@@ -269,11 +271,11 @@ def _error_row(
     return TableRow((model_label(model), clean, overall, *cells), model.name)
 
 
-def condition_table(part: Part, corruption: str, identity: str) -> Table | None:
+def condition_table(section: TestSection, corruption: str, identity: str) -> Table | None:
     """Return accuracy at single conditions by model and label space; None if there are none."""
     names = dict.fromkeys(
         condition.condition
-        for model in part.models
+        for model in section.models
         for space in model.results.spaces.values()
         if corruption in space.corruptions
         for condition in space.corruptions[corruption].conditions
@@ -281,7 +283,7 @@ def condition_table(part: Part, corruption: str, identity: str) -> Table | None:
     )
     rows: list[TableRow] = []
     humans: dict[str, TableRow] = {}
-    for model in part.models:
+    for model in section.models:
         for space, scores in model.results.spaces.items():
             if corruption not in scores.corruptions or not names:
                 continue

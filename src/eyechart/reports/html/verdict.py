@@ -24,7 +24,7 @@ from eyechart.reports.html.html_table import (
     span,
     style_of,
 )
-from eyechart.reports.series.report import ModelEntry, Part, lacks_data
+from eyechart.reports.series.report import ModelEntry, TestSection, lacks_data
 from eyechart.reports.titles import corruption_words, listed, short_names
 from eyechart.results.curve_results import HumanComparison
 from eyechart.results.model_results import SpaceResults
@@ -61,13 +61,13 @@ class Basis:
     tone: tuple[str, str]
 
 
-def basis_of(part: Part, model: ModelEntry) -> Basis | None:
+def basis_of(section: TestSection, model: ModelEntry) -> Basis | None:
     """Return the comparison with humans that decides the verdict; None if there is none."""
     # Accuracy before consistency; the first comparison with humans decides the verdict.
-    for space, letter in ((space, letter) for letter in PROPERTIES for space in part.spaces):
+    for space, letter in ((space, letter) for letter in PROPERTIES for space in section.spaces):
         scores = model.space(space)
         if scores is not None and f"hmri_{letter}" in scores.means:
-            compared = human_comparisons(part, model, space, letter)
+            compared = human_comparisons(section, model, space, letter)
             tone = BADGES[n_ahead(compared, "humans") > 0, n_ahead(compared, "model") > 0]
             if not scores.means[f"hmri_{letter}"].is_known:
                 tone = NO_HUMANS
@@ -77,14 +77,14 @@ def basis_of(part: Part, model: ModelEntry) -> Basis | None:
     return None
 
 
-def human_comparisons(part: Part, model: ModelEntry, space: str, letter: str) -> Compared:
+def human_comparisons(section: TestSection, model: ModelEntry, space: str, letter: str) -> Compared:
     """Return how a model compares with humans under each corruption that means include."""
     scores = model.space(space)
     corruptions = {} if scores is None else scores.corruptions
     return {
         name: humans
         for name, results in corruptions.items()
-        if name in part.standings.board.counted and letter in results.properties
+        if name in section.standings.board.counted and letter in results.properties
         if (humans := results.properties[letter].humans) is not None
     }
 
@@ -137,12 +137,12 @@ class Verdict:
     details: Markup | str = ""
 
 
-def verdict_on(part: Part, model: ModelEntry) -> Verdict:
+def verdict_on(section: TestSection, model: ModelEntry) -> Verdict:
     """Return the verdict on a model in one test, with the corruptions it was trained on."""
-    basis, details = basis_of(part, model), Markup("")
+    basis, details = basis_of(section, model), Markup("")
     if basis is None:
-        tone = NO_CLAIM if lacks_data([model], part.standings.space) else NO_HUMANS
-        text = _without_humans(part, model)
+        tone = NO_CLAIM if lacks_data([model], section.standings.space) else NO_HUMANS
+        text = _without_humans(section, model)
     elif basis.tone == NO_HUMANS:
         tone, text = NO_HUMANS, NO_AREA
     elif basis.tone == NO_CLAIM:
@@ -150,7 +150,7 @@ def verdict_on(part: Part, model: ModelEntry) -> Verdict:
     else:
         tone, text = basis.tone, _compared_with_humans(model, basis)
         details = _lead_details(basis)
-    details = Markup("{} {}").format(details, _trained_on(part, model)).strip()
+    details = Markup("{} {}").format(details, _trained_on(section, model)).strip()
     return Verdict(model, *tone, text, details)
 
 
@@ -165,7 +165,7 @@ def too_few(model: ModelEntry, space: str) -> Markup:
     return text + (Markup("; {} are needed").format(needed) if needed else Markup(""))
 
 
-def _trained_on(part: Part, model: ModelEntry) -> Markup:
+def _trained_on(section: TestSection, model: ModelEntry) -> Markup:
     """Return which corruptions of the test a model was trained on; "" if there are none."""
     if not model.results.marked:
         return Markup("")
@@ -174,21 +174,21 @@ def _trained_on(part: Part, model: ModelEntry) -> Markup:
         " measure robustness to unseen corruptions."
     )
     names = listed([corruption_words(name) for name in model.results.marked])
-    known, total = len(model.results.marked), len(part.corruptions)
+    known, total = len(model.results.marked), len(section.corruptions)
     return text.format(MARK, counted(known), counted(total), plural(total, "corruption"), names)
 
 
-def about_humans(part: Part) -> str:
+def about_humans(section: TestSection) -> str:
     """Return a sentence on how a test's models were compared with humans, or why they were not."""
     humans = [
         score.humans
-        for model in part.models
+        for model in section.models
         for space in model.results.spaces.values()
         for corruption in space.corruptions.values()
         for score in corruption.properties.values()
         if score.humans is not None
     ]
-    asked = part.runs[0].config.human_names
+    asked = section.runs[0].config.human_names
     if humans:
         # Without the last words, which say whether responses are direct or transferred.
         whose = dict.fromkeys(
@@ -199,7 +199,7 @@ def about_humans(part: Part) -> str:
         corrected = any(comparison.corrected_for_chance for comparison in humans)
         chance = " Human and model curves are corrected for chance." if corrected else ""
         how = "".join(text for name, text in HOW_SHOWN.items() if name in asked)
-        return f"Humans responded to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
+        return f"Humans responded to {listed(list(whose))}{more}.{how}{chance}{_caution(section)}"
     if not asked:
         return "No human reference was requested, so models are compared with each other only."
     return (
@@ -208,11 +208,11 @@ def about_humans(part: Part) -> str:
     )
 
 
-def _caution(part: Part) -> str:
+def _caution(section: TestSection) -> str:
     """Return a caution about the packaged human reference; "" if it is not used."""
     areas = {
         name: score.accuracy.humans.areas.human
-        for model in part.models
+        for model in section.models
         for space in model.results.spaces.values()
         for name, score in space.corruptions.items()
         if score.accuracy is not None and score.accuracy.humans is not None
@@ -221,7 +221,7 @@ def _caution(part: Part) -> str:
     if not areas:
         return ""
     # The published areas weight all Δv equally and are not comparable with other densities.
-    uniform = part.runs[0].config.fit.density == "uniform"
+    uniform = section.runs[0].config.fit.density == "uniform"
     return f" {packaged_caution(areas if uniform else {})}"
 
 
@@ -385,23 +385,23 @@ def _no_claim(model: ModelEntry, basis: Basis) -> Markup:
 # Without humans
 
 
-def _without_humans(part: Part, model: ModelEntry) -> Markup:
+def _without_humans(section: TestSection, model: ModelEntry) -> Markup:
     """Return a verdict by the first available score: mCE, R_a, R_p or the error."""
-    space = part.standings.space
+    space = section.standings.space
     scores = model.space(space)
     if scores is None:
         return Markup("has no scores in the label space of this test.")
-    claim = _claim(part, model, scores)
+    claim = _claim(section, model, scores)
     if scores.verdict:
         text = Markup("cannot be judged: the data are insufficient ({}). On these data, it {}.")
         return text.format(too_few(model, space), claim)
     return claim + _hardest(scores) + "."
 
 
-def _claim(part: Part, model: ModelEntry, scores: SpaceResults) -> Markup:
+def _claim(section: TestSection, model: ModelEntry, scores: SpaceResults) -> Markup:
     errors = scores.corruption_error
     # A mean over some of the corruptions does not describe the whole test; no leaderboard has it.
-    present = part.standings.scores
+    present = section.standings.scores
     if "mce" in present and errors is not None and errors.baseline == model.name:
         return Markup("is the baseline by whose errors the other models’ errors are divided (mCE)")
     if errors is not None and errors.mce is not None:

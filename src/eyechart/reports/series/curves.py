@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from eyechart.reports.number_text import delta_v_text, estimate_text
 from eyechart.reports.series.palette import AREAS
-from eyechart.reports.series.report import ModelEntry, OfCorruption, Part, lacks_data
+from eyechart.reports.series.report import ModelEntry, OfCorruption, TestSection, lacks_data
 from eyechart.reports.titles import corruption_words, listed, places, space_title
 from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers, SampledCurve
 from eyechart.results.model_results import PropertyResults
@@ -164,30 +164,30 @@ def run_panels(models: Sequence[ModelEntry], space: str, corruption: str) -> lis
     return panels
 
 
-def curve_panels(part: Part, space: str, letter: str) -> list[CurvePanel]:
-    """Return a panel for each corruption of a part, even if no curve could be fitted."""
-    return [curve_panel(part.models, space, name, letter) for name in part.corruptions]
+def curve_panels(section: TestSection, space: str, letter: str) -> list[CurvePanel]:
+    """Return a panel for each corruption of a test, even if no curve could be fitted."""
+    return [curve_panel(section.models, space, name, letter) for name in section.corruptions]
 
 
-def best_space(part: Part, corruption: str) -> str | None:
+def best_space(section: TestSection, corruption: str) -> str | None:
     """Return the first label space with a human comparison, or else the first one with a curve."""
-    fitted = [space for space in part.spaces if fitted_letters(part, space, corruption)]
-    with_humans = [space for space in fitted if has_humans(part, space, corruption)]
+    fitted = [space for space in section.spaces if fitted_letters(section, space, corruption)]
+    with_humans = [space for space in fitted if has_humans(section, space, corruption)]
     return (*with_humans, *fitted, None)[0]
 
 
-def fitted_letters(part: Part, space: str, corruption: str) -> list[str]:
+def fitted_letters(section: TestSection, space: str, corruption: str) -> list[str]:
     """Return the properties that have a curve under a corruption."""
     return [
         letter
         for letter in PROPERTIES
-        if curve_panel(part.models, space, corruption, letter).curves
+        if curve_panel(section.models, space, corruption, letter).curves
     ]
 
 
-def has_humans(part: Part, space: str, corruption: str) -> bool:
+def has_humans(section: TestSection, space: str, corruption: str) -> bool:
     """Return whether models are compared with humans under a corruption."""
-    panels = (curve_panel(part.models, space, corruption, letter) for letter in PROPERTIES)
+    panels = (curve_panel(section.models, space, corruption, letter) for letter in PROPERTIES)
     return any(panel.is_compared for panel in panels)
 
 
@@ -322,27 +322,27 @@ def _ranges(leads: Iterable[Lead], side: str) -> list[Range]:
     return [(lead.start, lead.end) for lead in leads if lead.who == side]
 
 
-def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[AreaPanel]:
+def area_panels(section: TestSection, space: str, corruption: str, letter: str) -> list[AreaPanel]:
     """Return a panel for each model that is compared with humans under a corruption.
 
     There is none with insufficient data, which do not show who is ahead.
     """
-    if lacks_data(part.models, space):
+    if lacks_data(section.models, space):
         return []
     return [
         AreaPanel(curve.model, space, corruption, letter, curve.score.humans)
-        for curve in curve_panel(part.models, space, corruption, letter).curves
+        for curve in curve_panel(section.models, space, corruption, letter).curves
         if curve.score.humans is not None
     ]
 
 
-def area_panels_of(part: Part, model: ModelEntry) -> list[AreaPanel]:
-    """Return all panels of one model: accuracy first, corruptions in the part's order."""
+def area_panels_of(section: TestSection, model: ModelEntry) -> list[AreaPanel]:
+    """Return all panels of one model: accuracy first, corruptions in the test's order."""
     return [
         panel
         for letter in PROPERTIES
-        for corruption in part.corruptions
-        for space in part.spaces
-        for panel in area_panels(part, space, corruption, letter)
+        for corruption in section.corruptions
+        for space in section.spaces
+        for panel in area_panels(section, space, corruption, letter)
         if panel.model is model
     ]

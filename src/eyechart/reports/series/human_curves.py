@@ -117,8 +117,8 @@ def human_experiments(report: Report) -> dict[tuple[int, int], list[HumanExperim
     """
     seen: set[tuple[str, str]] = set()
     collected: dict[tuple[int, int], list[HumanExperiment]] = {}
-    for index, part in enumerate(report.parts):
-        for run in part.runs:
+    for index, section in enumerate(report.sections):
+        for run in section.runs:
             for experiment in run.results.humans:
                 # The same experiment in several runs is shown once; image sizes have separate
                 # curves.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
 from eyechart.testsets.plan import CLEAN
 
@@ -86,10 +86,10 @@ class ImageStrip:
         return ImageStrip(tuple(present[index][1] for index in places))
 
 
-def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
+def image_strip(report: Report, section: TestSection, corruption: str) -> ImageStrip:
     """Return the examples of a corruption that the first run of a test stored."""
-    run = report.runs.index(part.runs[0])
-    examples = part.runs[0].results.examples
+    run = report.runs.index(section.runs[0])
+    examples = section.runs[0].results.examples
     indices = [index for index, example in enumerate(examples) if example.corruption == corruption]
     images = {examples[index].image for index in indices}
     clean = [
@@ -98,7 +98,7 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
         # With several source images, no single clean image belongs to the strip.
         if example.corruption == CLEAN and images == {example.image}
     ]
-    folder = part.runs[0].folder / EXAMPLES_FOLDER
+    folder = section.runs[0].folder / EXAMPLES_FOLDER
     return ImageStrip(
         tuple(
             StripImage(
@@ -106,7 +106,7 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
                 # The name alone: a results.json from elsewhere must not lead out of the folder.
                 folder / Path(examples[index].file).name,
                 examples[index],
-                _predictions(report, part, examples[index], run, index),
+                _predictions(report, section, examples[index], run, index),
             )
             for index in [*clean, *indices]
         )
@@ -114,11 +114,11 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
 
 
 def _predictions(
-    report: Report, part: Part, example: ExampleImage, run: int, index: int
+    report: Report, section: TestSection, example: ExampleImage, run: int, index: int
 ) -> dict[str, StripPrediction]:
     """Return the models' predictions for an example, each from the model's run."""
     predictions = {}
-    for model in part.models:
+    for model in section.models:
         examples = report.runs[model.run].results.examples
         # Another run may have stored its examples in a different order.
         for position in (index,) if model.run == run else range(len(examples)):

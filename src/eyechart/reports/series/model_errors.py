@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eyechart.reports.number_text import percent_text, with_unit
-from eyechart.reports.series.report import ModelEntry, OfCorruption, Part, lacks_data
+from eyechart.reports.series.report import ModelEntry, OfCorruption, TestSection, lacks_data
 from eyechart.reports.titles import (
     corruption_words,
     groups_of,
@@ -57,33 +57,33 @@ class ErrorScores:
         return self.errors.relative_mce if relative else self.errors.mce
 
 
-def errors_in(part: Part, space: str) -> list[ErrorScores]:
+def errors_in(section: TestSection, space: str) -> list[ErrorScores]:
     """Return the models of a test that have corruption errors in a label space."""
     return [
         ErrorScores(model, space, scores, scores.corruption_error)
-        for model in part.models
+        for model in section.models
         if (scores := model.space(space)) is not None and scores.corruption_error is not None
     ]
 
 
-def errors_of(part: Part) -> list[ErrorScores]:
+def errors_of(section: TestSection) -> list[ErrorScores]:
     """Return the models that have corruption errors, in the label space used for ranking.
 
     A model without corruption errors in that label space is returned in the first label space in
     which it has them.
     """
-    spaces = dict.fromkeys((part.standings.space, *part.spaces))
+    spaces = dict.fromkeys((section.standings.space, *section.spaces))
     collected: dict[str, ErrorScores] = {}
     for space in spaces:
-        for row in errors_in(part, space):
+        for row in errors_in(section, space):
             if row.errors.ce:
                 collected.setdefault(row.model.name, row)
-    return [collected[model.name] for model in part.models if model.name in collected]
+    return [collected[model.name] for model in section.models if model.name in collected]
 
 
-def why_no_mce(part: Part) -> str:
+def why_no_mce(section: TestSection) -> str:
     """Return the reason why there is no mCE."""
-    notes = [row.errors.note for space in part.spaces for row in errors_in(part, space)]
+    notes = [row.errors.note for space in section.spaces for row in errors_in(section, space)]
     usual = "No mCE: there is no baseline."
     return next(filter(None, notes), usual)
 
@@ -131,7 +131,9 @@ def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanError
     return points
 
 
-def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> str:
+def mean_errors_in_words(
+    section: TestSection, panels: Mapping[Mean, Sequence[MeanErrorPoint]]
+) -> str:
     """Return a sentence that names the models with the lowest mean errors and clean error.
 
     With insufficient data, the errors of all models are listed.
@@ -143,7 +145,7 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
             f"{name} has {', '.join(texts)}" for name, texts in _errors_by_model(panels).items()
         ]
         return (
-            f"Errors relative to {part.standings.board.baseline} against errors on clean"
+            f"Errors relative to {section.standings.board.baseline} against errors on clean"
             f" images, among {space_title(space)}: {'; '.join(errors)}."
         )
     lowest = []
@@ -153,7 +155,7 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
     points = next(iter(panels.values()))
     clean = min(points, key=lambda point: point.clean_error)
     return (
-        f"Errors relative to {part.standings.board.baseline} against errors on clean"
+        f"Errors relative to {section.standings.board.baseline} against errors on clean"
         f" images, among {space_title(space)}; lower is better:"
         f" {', '.join(lowest)}; {clean.model.short} has the lowest error on clean images,"
         f" {clean.clean_text}."
@@ -238,11 +240,11 @@ class SeverityPanel(OfCorruption):
         )
 
 
-def severity_panels(part: Part, space: str) -> list[SeverityPanel]:
+def severity_panels(section: TestSection, space: str) -> list[SeverityPanel]:
     """Return a panel for each corruption that has published severities."""
     panels = []
-    for corruption in part.corruptions:
-        lines = [_severity_line(model, space, corruption) for model in part.models]
+    for corruption in section.corruptions:
+        lines = [_severity_line(model, space, corruption) for model in section.models]
         drawn = tuple(line for line in lines if line.severities)
         if drawn:
             panels.append(SeverityPanel(corruption, space, drawn))

@@ -13,7 +13,7 @@ from eyechart.core.phrases import plural
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import estimate_text, with_unit
-from eyechart.reports.series.report import ModelEntry, Part, lacks_data
+from eyechart.reports.series.report import ModelEntry, TestSection, lacks_data
 from eyechart.reports.titles import corruption_title, corruption_words, listed, space_title
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.runs import Run
@@ -62,7 +62,7 @@ class MainScore:
     `score` is None if it is missing for every corruption. `space`: label space of the scores.
     """
 
-    part: Part
+    section: TestSection
     overall: Score
     score: Score | None
     space: str
@@ -72,7 +72,7 @@ class MainScore:
         if self.score is None:
             return {}
         scores, path = model.space(self.space), self.score.path
-        numbers = {name: find(scores, path(name)) for name in self.part.corruptions}
+        numbers = {name: find(scores, path(name)) for name in self.section.corruptions}
         return {
             name: number
             for name, number in numbers.items()
@@ -101,24 +101,24 @@ class MainScore:
         With insufficient data, they are in the suite's order.
         """
         if self.lacks_data:
-            return [name for name in self.part.corruptions if name in self._values]
+            return [name for name in self.section.corruptions if name in self._values]
         return sorted(self._values, key=lambda name: self._sign * fmean(self._values[name]))
 
     @property
     def lacks_data(self) -> bool:
         """Whether the data are insufficient for a claim."""
-        return lacks_data(self.part.models, self.space)
+        return lacks_data(self.section.models, self.space)
 
     @property
     def models(self) -> list[ModelEntry]:
         """The models that have a score under any corruption."""
-        return [model for model in self.part.models if self.of(model)]
+        return [model for model in self.section.models if self.of(model)]
 
     @property
     def humans(self) -> dict[str, float]:
         """The human areas that are on the same scale as the models' scores, by corruption."""
         collected: dict[str, float] = {}
-        for model in self.part.models if self.score is SCORES["r_a"] else ():
+        for model in self.section.models if self.score is SCORES["r_a"] else ():
             scores = model.space(self.space)
             for name, results in ({} if scores is None else scores.corruptions).items():
                 humans = None if results.accuracy is None else results.accuracy.humans
@@ -179,47 +179,47 @@ class MainScore:
     @cached_property
     def _values(self) -> dict[str, list[float]]:
         values: dict[str, list[float]] = {}
-        for model in self.part.models:
+        for model in self.section.models:
             for name, number in self.of(model).items():
                 values.setdefault(name, []).append(number.value)
         return values
 
 
-def main_score(part: Part) -> MainScore:
+def main_score(section: TestSection) -> MainScore:
     """Return the score by which a test's models are judged."""
-    overall = SCORES[part.standings.by]
-    space = part.standings.space
+    overall = SCORES[section.standings.by]
+    space = section.standings.space
     # Humans chose among the 16 categories, and scores of two label spaces are not comparable.
-    if overall.name == "r_a" and space != ENTRY16 and _are_compared(part):
+    if overall.name == "r_a" and space != ENTRY16 and _are_compared(section):
         space = ENTRY16
     # CE and its mean have different names; other scores have the same name as their mean.
     name = next((score.name for score in DECLARED if score.mean == overall.name), overall.name)
-    return MainScore(part, overall, _under(part, space, (name, *RANKED_ELSEWHERE)), space)
+    return MainScore(section, overall, _under(section, space, (name, *RANKED_ELSEWHERE)), space)
 
 
-def _under(part: Part, space: str, names: Sequence[str]) -> Score | None:
+def _under(section: TestSection, space: str, names: Sequence[str]) -> Score | None:
     """Return the first of these scores that is available for at least one corruption."""
     for score in (SCORES[name] for name in names):
         # A score of the whole test has no value under a corruption.
         if not score.of_test and any(
             find(model.space(space), score.path(corruption)) is not None
-            for model in part.models
-            for corruption in part.corruptions
+            for model in section.models
+            for corruption in section.corruptions
         ):
             return score
     return None
 
 
-def _are_compared(part: Part) -> bool:
+def _are_compared(section: TestSection) -> bool:
     """Return whether every model has R_a and HMRI in the human categories, on sufficient data."""
-    for model in part.models:
+    for model in section.models:
         scores = model.space(ENTRY16)
-        if ENTRY16 not in part.spaces or scores is None or scores.verdict:
+        if ENTRY16 not in section.spaces or scores is None or scores.verdict:
             return False
         hmri = scores.means.get("hmri_a")
         if hmri is None or not hmri.is_known:
             return False
-        areas = (find(scores, SCORES["r_a"].path(name)) for name in part.corruptions)
+        areas = (find(scores, SCORES["r_a"].path(name)) for name in section.corruptions)
         if not all(area is not None and area.is_known for area in areas):
             return False
     return True
@@ -296,10 +296,12 @@ class HumanIndex:
         return f"Compared with humans, {where}: {text}; {more}."
 
 
-def human_index(part: Part, space: str, letter: str, corruption: str = "") -> HumanIndex | None:
+def human_index(
+    section: TestSection, space: str, letter: str, corruption: str = ""
+) -> HumanIndex | None:
     """Return the models' HMRI and MRSI in a label space; None if it has no human comparison."""
     bars = (
-        score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
+        score_bars(section.models, space, SCORES[f"{name}_{letter}"], corruption)
         for name in ("hmri", "mrsi")
     )
     # The means of both scores must exist.

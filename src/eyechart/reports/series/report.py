@@ -54,7 +54,7 @@ class OfCorruption:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TestSection:
     """The models of one test with their standings, best first."""
 
     standings: Standings
@@ -86,14 +86,14 @@ class Part:
 class Report:
     """Everything that a report shows.
 
-    `runs`: the finished runs, in the order given. `parts`: the tests, one per suite. `discrete`:
+    `runs`: the finished runs, in the order given. `sections`: the tests, one per suite. `discrete`:
     comparison of rankings by ImageNet-C and VCR; None unless there are runs of both. `benchmarks`:
     comparisons of rankings by ImageNet-C and ImageNet-NOC. `notes`: reasons why comparisons are
     missing. `hidden`: what is hidden, as names from `reports.hiding.HIDEABLE`.
     """
 
     runs: tuple[Run, ...]
-    parts: tuple[Part, ...]
+    sections: tuple[TestSection, ...]
     discrete: Discrete | None
     benchmarks: tuple[Rankings, ...]
     notes: tuple[str, ...]
@@ -108,8 +108,8 @@ class Report:
     def models(self) -> tuple[ModelEntry, ...]:
         """All models, without duplicates."""
         collected: dict[str, ModelEntry] = {}
-        for part in self.parts:
-            for model in part.models:
+        for section in self.sections:
+            for model in section.models:
                 collected.setdefault(model.name, model)
         return tuple(collected.values())
 
@@ -160,7 +160,7 @@ def make_report(
     for name in categories or {}:
         if name not in names:
             raise UsageError(f"There is no model named {name}; the models are {', '.join(names)}.")
-    # By position among all models of the report, so that a model has one color in every part.
+    # By position among all models of the report, so that a model has one color in every section.
     looks = {
         name: (short, COLORS[index % len(COLORS)])
         for index, (name, short) in enumerate(zip(names, short_names(names), strict=True))
@@ -183,7 +183,7 @@ def _part(
     runs: Sequence[Run],
     looks: Mapping[str, tuple[str, str]],
     categories: Mapping[str, str],
-) -> Part:
+) -> TestSection:
     standings = stand(board)
     entries = []
     for name in standings.order:
@@ -194,4 +194,4 @@ def _part(
         category = categories.get(name, model.category)
         category = category if category in CATEGORIES else ""
         entries.append(ModelEntry(name, short, color, category, runs.index(run), index, model))
-    return Part(standings, tuple(entries), board.runs)
+    return TestSection(standings, tuple(entries), board.runs)

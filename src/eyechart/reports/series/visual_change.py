@@ -10,7 +10,7 @@ from eyechart.core.phrases import plural
 from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.number_text import delta_v_text
-from eyechart.reports.series.report import OfCorruption, Part, Report
+from eyechart.reports.series.report import OfCorruption, Report, TestSection
 from eyechart.reports.titles import at_least, corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.testsets.coverage import CorruptionCoverage
@@ -57,7 +57,7 @@ def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
 
     The result is empty for ImageNet-C if VCR's chart shows its distribution as well.
     """
-    spread = _spread(report.parts[index], corruption)
+    spread = _spread(report.sections[index], corruption)
     if spread is None or not spread.coverage.rows:
         return []
     partner = _partner(report, spread)
@@ -71,11 +71,11 @@ def covered_in(report: Report, index: int) -> list[list[Spread]]:
 
     The result is empty for ImageNet-C if VCR's chart shows its coverage as well.
     """
-    part = report.parts[index]
-    spreads = [_spread(part, name) for name in part.corruptions]
+    section = report.sections[index]
+    spreads = [_spread(section, name) for name in section.corruptions]
     measured = [spread for spread in spreads if spread is not None]
     partners = [partner for spread in measured for partner in _partner(report, spread)]
-    if part.suite not in CONTINUOUS:
+    if section.suite not in CONTINUOUS:
         # Already shown next to VCR's.
         return [] if len(partners) == len(measured) else [measured]
     return [spreads for spreads in (partners, measured) if spreads]
@@ -92,19 +92,19 @@ def covered_in_words(spreads: list[Spread]) -> str:
     )
 
 
-def _spread(part: Part, corruption: str) -> Spread | None:
-    coverage = part.runs[0].coverage.get(corruption)
-    return None if coverage is None else Spread(part.suite, corruption, coverage)
+def _spread(section: TestSection, corruption: str) -> Spread | None:
+    coverage = section.runs[0].coverage.get(corruption)
+    return None if coverage is None else Spread(section.suite, corruption, coverage)
 
 
 def _partner(report: Report, spread: Spread) -> list[Spread]:
     """Return the counterpart in ImageNet-C of a corruption in VCR, or vice versa."""
     name = bare_name(spread.corruption)
     wanted = CONTINUOUS if spread.suite in FIXED else FIXED if spread.suite in CONTINUOUS else ()
-    for part in report.parts:
-        if name in shared_corruptions() and part.suite in wanted:
-            for corruption in part.corruptions:
-                partner = _spread(part, corruption)
+    for section in report.sections:
+        if name in shared_corruptions() and section.suite in wanted:
+            for corruption in section.corruptions:
+                partner = _spread(section, corruption)
                 if bare_name(corruption) == name and partner is not None:
                     return [partner]
     return []
@@ -117,7 +117,7 @@ class SpreadGrid:
     `parts` are the report's tests that use these test sets. Names of corruptions omit their suite.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[TestSection, ...]
     suites: tuple[str, ...]
     corruptions: Mapping[str, Mapping[str, Spread]]
 
@@ -129,7 +129,11 @@ class SpreadGrid:
     def _test_set(self, title: str) -> str:
         spreads = [by_suite[title] for by_suite in self.corruptions.values() if title in by_suite]
         # ImageNet-C may consist of two tests, the second with its extra corruptions.
-        runs = [part.runs[0] for part in self.parts if _title(part, len(self.parts) == 1) == title]
+        runs = [
+            section.runs[0]
+            for section in self.parts
+            if _title(section, len(self.parts) == 1) == title
+        ]
         fewest = at_least([run.fewest_in_covered for run in runs], "sample")
         samples = _range_text([spread.coverage.rows for spread in spreads], "sample")
         images = _range_text([run.results.images.used for run in runs], "image")
@@ -138,20 +142,20 @@ class SpreadGrid:
 
 def spread_grids(report: Report) -> list[SpreadGrid]:
     """Return the pair of ImageNet-C and VCR if the report has both, then each test set alone."""
-    fixed = [part for part in report.parts if part.suite in FIXED]
-    continuous = [part for part in report.parts if part.suite in CONTINUOUS]
-    grids = [_grid((part,)) for part in report.parts]
+    fixed = [section for section in report.sections if section.suite in FIXED]
+    continuous = [section for section in report.sections if section.suite in CONTINUOUS]
+    grids = [_grid((section,)) for section in report.sections]
     return [_grid((*fixed, *continuous)), *grids] if fixed and continuous else grids
 
 
-def _grid(parts: tuple[Part, ...]) -> SpreadGrid:
+def _grid(parts: tuple[TestSection, ...]) -> SpreadGrid:
     spreads: dict[str, dict[str, Spread]] = {}
-    titles = {id(part): _title(part, len(parts) == 1) for part in parts}
-    for part in parts:
-        for name in part.corruptions:
-            spread = _spread(part, name)
+    titles = {id(section): _title(section, len(parts) == 1) for section in parts}
+    for section in parts:
+        for name in section.corruptions:
+            spread = _spread(section, name)
             if spread is not None:
-                spreads.setdefault(bare_name(name), {})[titles[id(part)]] = spread
+                spreads.setdefault(bare_name(name), {})[titles[id(section)]] = spread
     suites = tuple(dict.fromkeys(titles.values()))
     shared = {name: by_suite for name, by_suite in spreads.items() if len(by_suite) == len(suites)}
     return SpreadGrid(parts, suites, shared)
@@ -163,6 +167,6 @@ def _range_text(counts: Sequence[int], word: str) -> str:
     return f"{numbers} {plural(high, word)}"
 
 
-def _title(part: Part, alone: bool) -> str:
+def _title(section: TestSection, alone: bool) -> str:
     # Beside other suites, the extra corruptions are shown with the suite that they extend.
-    return suite_title(FIXED[0] if part.suite in FIXED and not alone else part.suite)
+    return suite_title(FIXED[0] if section.suite in FIXED and not alone else section.suite)

@@ -16,7 +16,7 @@ from eyechart.core.phrases import plural
 from eyechart.core.storage.files import write_text
 from eyechart.reports.number_text import known
 from eyechart.reports.series.model_scores import averaged, overall_scores
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.terminal.markdown import one_line
 from eyechart.reports.titles import plain_name, space_title, suite_title
 from eyechart.results.model_results import SpaceResults
@@ -25,7 +25,7 @@ from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 Block = dict[str, object]
-"""Part of the `model-index` block, as written to YAML."""
+"""TestSection of the `model-index` block, as written to YAML."""
 
 
 def model_index(report: Report) -> list[Block]:
@@ -34,9 +34,9 @@ def model_index(report: Report) -> list[Block]:
         {
             "name": one_line(model.short),
             "results": [
-                _result(report.runs[tested.run], part, space, tested, scores)
-                for part in report.parts
-                for tested in part.models
+                _result(report.runs[tested.run], section, space, tested, scores)
+                for section in report.sections
+                for tested in section.models
                 if tested.name == model.name
                 for space, scores in tested.results.spaces.items()
                 if overall_scores(scores)
@@ -46,15 +46,17 @@ def model_index(report: Report) -> list[Block]:
     ]
 
 
-def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults) -> Block:
+def _result(
+    run: Run, section: TestSection, name: str, model: ModelEntry, space: SpaceResults
+) -> Block:
     images, config = run.results.images, run.config
     # A card is shared, and paths on this machine are meaningless elsewhere.
     source = PurePath(images.source).name or "images"
     return {
         "task": {"type": "image-classification", "name": "Image classification"},
         "dataset": {
-            "name": one_line(f"{suite_title(part.suite)} on {source}, {space_title(name)}"),
-            "type": one_line(part.suite),
+            "name": one_line(f"{suite_title(section.suite)} on {source}, {space_title(name)}"),
+            "type": one_line(section.suite),
             "config": name,
             "split": "test",
             "revision": images.digest,
@@ -63,7 +65,7 @@ def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResu
                 "n": run.shown,
                 "seed": config.seed,
                 "stimulus": images.stimulus,
-                "corruptions": list(map(one_line, part.corruptions)),
+                "corruptions": list(map(one_line, section.corruptions)),
                 "trained_on": list(map(one_line, model.results.marked)),
             },
         },
@@ -144,9 +146,9 @@ def eval_results(
 ) -> list[Block]:
     """Return an entry for each overall score of a model, in each test and label space."""
     return [
-        _entry(report.runs[tested.run], part, (dataset, source), (space, name, number))
-        for part in report.parts
-        for tested in part.models
+        _entry(report.runs[tested.run], section, (dataset, source), (space, name, number))
+        for section in report.sections
+        for tested in section.models
         if tested.name == model.name
         for space, scores in tested.results.spaces.items()
         for name, number in overall_scores(scores).items()
@@ -154,11 +156,11 @@ def eval_results(
 
 
 def _entry(
-    run: Run, part: Part, target: tuple[str, str | None], score: tuple[str, str, Estimate]
+    run: Run, section: TestSection, target: tuple[str, str | None], score: tuple[str, str, Estimate]
 ) -> Block:
     (dataset, source), (space, name, number) = target, score
     entry: Block = {
-        "dataset": {"id": dataset, "task_id": task_id(part.suite, space, name)},
+        "dataset": {"id": dataset, "task_id": task_id(section.suite, space, name)},
         "value": number.value,
     }
     # without the date of the run, the Hub shows that of the upload

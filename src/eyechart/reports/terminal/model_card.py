@@ -20,7 +20,7 @@ from eyechart.reports.number_text import (
     rank_text,
 )
 from eyechart.reports.series.model_scores import averaged, is_mean_marked, mark_note, overall_scores
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.series.run_sentences import energy_text, time_text
 from eyechart.reports.terminal.hub_results import model_index
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
@@ -78,13 +78,13 @@ def _sections(report: Report) -> Iterator[str]:
     yield f"# How well {selection} {verb} as images degrade"
     yield bullets(_sentences(report))
     yield "## Leaderboard"
-    for part in report.parts:
-        yield from leaderboards(report, part)
+    for section in report.sections:
+        yield from leaderboards(report, section)
     yield bullets(_meanings(report))
     yield "## By corruption"
-    for part in report.parts:
-        for model in part.models:
-            yield from by_corruption(part, model)
+    for section in report.sections:
+        for model in section.models:
+            yield from by_corruption(section, model)
     yield "## How it was measured"
     for run in report.runs:
         yield from _measured(run)
@@ -97,11 +97,11 @@ def _sections(report: Report) -> Iterator[str]:
 
 def _sentences(report: Report) -> Iterator[str]:
     """Yield the verdict on each model of each test, as in the HTML report."""
-    for part in report.parts:
-        for model in part.models:
-            verdict = verdict_on(part, model)
+    for section in report.sections:
+        for model in section.models:
+            verdict = verdict_on(section, model)
             text = Markup(" ").join([verdict.text, verdict.details]).striptags()
-            suite = f" ({escape(suite_title(part.suite))})" if len(report.parts) > 1 else ""
+            suite = f" ({escape(suite_title(section.suite))})" if len(report.sections) > 1 else ""
             yield f"**{escape(model.short)}**{suite} {escape(text)}"
 
 
@@ -109,8 +109,8 @@ def _meanings(report: Report) -> Iterator[str]:
     """Yield the meaning of each score shown, and of the intervals in brackets."""
     present = {
         name
-        for part in report.parts
-        for model in part.models
+        for section in report.sections
+        for model in section.models
         for space in model.results.spaces.values()
         for name in overall_scores(space)
     }
@@ -148,23 +148,23 @@ def _limits(report: Report) -> Iterator[str]:
     text = [*report.notes]
     if report.discrete is not None and report.discrete.note:
         text.append(report.discrete.note)
-    for part in report.parts:
-        for run in part.runs:
-            text += [f"{suite_title(part.suite)}: {warning}" for warning in run.results.warnings]
+    for section in report.sections:
+        for run in section.runs:
+            text += [f"{suite_title(section.suite)}: {warning}" for warning in run.results.warnings]
     if text:
         yield bullets(escape(note) for note in dict.fromkeys(text))
-    for part in report.parts:
-        for name in part.spaces:
-            rows = list(_unobserved(part, name))
+    for section in report.sections:
+        for name in section.spaces:
+            rows = list(_unobserved(section, name))
             if rows:
-                yield f"### {heading(part, name)}: unobserved visual changes"
+                yield f"### {heading(section, name)}: unobserved visual changes"
                 yield table(["corruption", "Δv without enough images"], rows, left=2)
 
 
-def _unobserved(part: Part, name: str) -> Iterator[list[str]]:
+def _unobserved(section: TestSection, name: str) -> Iterator[list[str]]:
     """Yield each corruption with the ranges of Δv in which no model's curve was observed."""
-    spaces = [scores for model in part.models if (scores := model.space(name)) is not None]
-    for corruption in part.corruptions:
+    spaces = [scores for model in section.models if (scores := model.space(name)) is not None]
+    for corruption in section.corruptions:
         missing = {_gaps(space, corruption) for space in spaces} - {""}
         if missing:
             yield [escape(corruption_title(corruption)), listed(sorted(missing))]
@@ -214,16 +214,18 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
 Scored = tuple[ModelEntry, SpaceResults]
 
 
-def leaderboards(report: Report, part: Part) -> Iterator[str]:
+def leaderboards(report: Report, section: TestSection) -> Iterator[str]:
     """Yield a heading, the sort order and a table for each label space of a test."""
-    standings = part.standings
+    standings = section.standings
     where = space_title(standings.space)
     order = f"Sorted by {escape(SCORES[standings.by].title)} in {where}."
     if standings.board.baseline:
         order += f" Errors are divided by the errors of {escape(standings.board.baseline)}."
-    for space in part.spaces:
+    for space in section.spaces:
         models = [
-            (model, scores) for model in part.models if (scores := model.space(space)) is not None
+            (model, scores)
+            for model in section.models
+            if (scores := model.space(space)) is not None
         ]
         columns = dict(_columns(report, models))
         # A rank belongs to the label space it was computed in.
@@ -241,7 +243,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
             ]
             for index, (model, scores) in enumerate(models, start=1)
         ]
-        yield f"### {heading(part, space)}"
+        yield f"### {heading(section, space)}"
         yield order
         head = [
             *([] if standings.verdict else ["#"]),
@@ -254,7 +256,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
             yield note
 
 
-def by_corruption(part: Part, model: ModelEntry) -> Iterator[str]:
+def by_corruption(section: TestSection, model: ModelEntry) -> Iterator[str]:
     """Yield a heading and a table for each label space of a model, with a row per corruption."""
     scores = [score for score in DECLARED if not score.of_test]
     for name, space in model.results.spaces.items():
@@ -279,7 +281,7 @@ def by_corruption(part: Part, model: ModelEntry) -> Iterator[str]:
             ]
             for corruption, row in estimates.items()
         ]
-        yield f"### {escape(model.short)}, {heading(part, name)}"
+        yield f"### {escape(model.short)}, {heading(section, name)}"
         yield table(["corruption", *(escape(_score_title(score)) for score in columns)], rows)
         if note := mark_note([model.results]):
             yield note
@@ -293,11 +295,11 @@ def _score_title(score: Score) -> str:
     return f"{score.title} in %" if score.is_percent else score.title
 
 
-def heading(part: Part, space: str) -> str:
+def heading(section: TestSection, space: str) -> str:
     """Return the test and the label space as a heading."""
-    n_images = part.standings.board.n_images(space)
+    n_images = section.standings.board.n_images(space)
     images = f"{n_images} {plural(n_images, 'image')}"
-    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {images}"
+    return f"{escape(suite_title(section.suite))}, {space_title(space)}, {images}"
 
 
 def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, str]]:

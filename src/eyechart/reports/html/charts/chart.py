@@ -47,7 +47,7 @@ LONGEST = 26
 class Chart:
     """One chart of a report.
 
-    `id`: contains only a-z, 0-9 and "-". `part`: index of the test in the report, −1 for none.
+    `id`: contains only a-z, 0-9 and "-". `section`: index of the test in the report, −1 for none.
     `space`, `corruption` and `property` ("a" or "p") are "" if the chart has none or shows all.
     `alt`: description in words. `spec`: plotly's data and layout.
 
@@ -57,7 +57,7 @@ class Chart:
 
     id: str
     kind: str
-    part: int
+    section: int
     space: str
     corruption: str
     title: str
@@ -73,16 +73,16 @@ def make_chart(
     data: Sequence[Spec],
     layout: Spec,
     *,
-    part: int = -1,
+    section: int = -1,
     space: str = "",
     corruption: str = "",
     letter: str = "",
     id: str = "",
 ) -> Chart:
     """Return a chart; by default its id is derived from its subject."""
-    identity = id or slug(kind, part if part >= 0 else "", space, corruption, letter)
+    identity = id or slug(kind, section if section >= 0 else "", space, corruption, letter)
     spec = {"data": list(data), "layout": layout}
-    return Chart(identity, kind, part, space, corruption, title, alt, spec, letter)
+    return Chart(identity, kind, section, space, corruption, title, alt, spec, letter)
 
 
 def escape(text: str) -> str:

@@ -34,7 +34,7 @@ from eyechart.reports.series.human_curves import (
     human_panels,
 )
 from eyechart.reports.series.palette import AREAS, COLORS, DASHES
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_words, space_title
 from eyechart.results.curve_results import Numbers, SampledCurve
 from eyechart.results.schema import HumanExperiment
@@ -48,11 +48,11 @@ WIDE = 0.06
 """Minimum width of an unobserved range that fits a vertical label."""
 
 
-def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
+def curve_charts(section: TestSection, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space, corruption and property that has a curve."""
-    min_per_bin = part.runs[0].config.fit.min_per_bin
-    for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
-        panel = curve_panel(part.models, space, corruption, letter)
+    min_per_bin = section.runs[0].config.fit.min_per_bin
+    for space, corruption, letter in product(section.spaces, section.corruptions, PROPERTIES):
+        panel = curve_panel(section.models, space, corruption, letter)
         if panel.curves:
             traces = [_model_trace(curve, dashes[curve.model.name]) for curve in panel.curves]
             if panel.humans is not None:
@@ -61,8 +61,8 @@ def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[
             title = f"{panel.title}: {PROPERTIES[letter]} among {space_title(space)}"
             yield make_chart(
                 "curves", title, panel.in_words(), traces,
-                _curve_layout(panel, min_per_bin), part=index, space=space, corruption=corruption,
-                letter=letter,
+                _curve_layout(panel, min_per_bin), section=index, space=space,
+                corruption=corruption, letter=letter,
             )  # fmt: skip
 
 
@@ -185,15 +185,15 @@ SURE = 1.04
 """Position above all curves at which ranges with disjoint 83 % bands are marked."""
 
 
-def area_charts(part: Part, index: int) -> Iterator[Chart]:
+def area_charts(section: TestSection, index: int) -> Iterator[Chart]:
     """Yield a chart for each corruption and property in which models are compared with humans."""
-    for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
-        panels = area_panels(part, space, corruption, letter)
+    for space, corruption, letter in product(section.spaces, section.corruptions, PROPERTIES):
+        panels = area_panels(section, space, corruption, letter)
         if panels:
             first, count = panels[:MOST], len(panels)
             yield make_chart(
                 "areas", _title(first, count), _alt(first, count), _area_traces(first),
-                _area_layout(first, letter), part=index, space=space, corruption=corruption,
+                _area_layout(first, letter), section=index, space=space, corruption=corruption,
                 letter=letter,
             )  # fmt: skip
 
@@ -327,7 +327,7 @@ def experiment_charts(
             }
             yield make_chart(
                 "humans", f"Humans under {panel.title}: {name}", panel.in_words(), traces, layout,
-                part=index, letter=letter, id=slug("humans", index, run, panel.key, letter),
+                section=index, letter=letter, id=slug("humans", index, run, panel.key, letter),
             )  # fmt: skip
 
 

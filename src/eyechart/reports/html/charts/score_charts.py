@@ -50,7 +50,7 @@ from eyechart.reports.series.palette import (
     WAYS,
 )
 from eyechart.reports.series.ranks import RankPanel, rank_panels, way_title
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.titles import corruption_title
 from eyechart.scores.registry import PROPERTIES
 
@@ -64,13 +64,13 @@ APART = 4
 """Maximum number of models that are drawn side by side with their intervals."""
 
 
-def main_score_charts(part: Part, index: int) -> Iterator[Chart]:
+def main_score_charts(section: TestSection, index: int) -> Iterator[Chart]:
     """Yield the chart of a test if at least one corruption has a score."""
-    main = main_score(part)
+    main = main_score(section)
     if main.corruptions:
         yield make_chart(
             "main-score", main.title, main.in_words(), _main_score_traces(main),
-            _main_score_layout(main), part=index, space=main.space,
+            _main_score_layout(main), section=index, space=main.space,
         )  # fmt: skip
 
 
@@ -164,16 +164,16 @@ INDEX_ROW, INDEX_MARGIN = 30, 130
 """Height of a bar, and of the margins around all bars, in px."""
 
 
-def index_charts(part: Part, part_index: int) -> Iterator[Chart]:
+def index_charts(section: TestSection, section_index: int) -> Iterator[Chart]:
     """Yield charts of the means over corruptions, then of each corruption."""
-    for space, letter in product(part.spaces, PROPERTIES):
-        for corruption in ("", *part.corruptions):
-            index = human_index(part, space, letter, corruption)
+    for space, letter in product(section.spaces, PROPERTIES):
+        for corruption in ("", *section.corruptions):
+            index = human_index(section, space, letter, corruption)
             if index is not None:
-                yield _index_chart(index, part_index, space)
+                yield _index_chart(index, section_index, space)
 
 
-def _index_chart(index: HumanIndex, part_index: int, space: str) -> Chart:
+def _index_chart(index: HumanIndex, section_index: int, space: str) -> Chart:
     # If no model has a category, each has an individual color.
     by_category = any(model.category for model in index.models)
     names = labels(index.models)
@@ -183,10 +183,10 @@ def _index_chart(index: HumanIndex, part_index: int, space: str) -> Chart:
         for bar in bars
     ]
     layout = {**_index_layout(index.letter, len(index.hmri)), "showlegend": by_category}
-    identity = slug("human-index", part_index, space, index.corruption or "mean", index.letter)
+    identity = slug("human-index", section_index, space, index.corruption or "mean", index.letter)
     return make_chart(
-        "human-index", index.title, index.in_words(), data, layout, part=part_index, space=space,
-        corruption=index.corruption, letter=index.letter, id=identity,
+        "human-index", index.title, index.in_words(), data, layout, section=section_index,
+        space=space, corruption=index.corruption, letter=index.letter, id=identity,
     )  # fmt: skip
 
 
@@ -336,26 +336,26 @@ SEVERITY_LAYOUT: Spec = {
 }
 
 
-def mce_charts(part: Part, index: int) -> Iterator[Chart]:
+def mce_charts(section: TestSection, index: int) -> Iterator[Chart]:
     """Yield a chart for each label space in which models have an mCE."""
-    for space in part.spaces:
-        rows = errors_in(part, space)
+    for space in section.spaces:
+        rows = errors_in(section, space)
         panels = {name: points for name in MEANS if (points := mean_error_points(rows, name))}
         if not panels:
             continue
-        baseline = escape(shortened(part.standings.board.baseline))
+        baseline = escape(shortened(section.standings.board.baseline))
         highest = max(_highest(point) for points in panels.values() for point in points)
         yield make_chart(
             "mce",
             "Errors under corruption against errors on clean images",
-            mean_errors_in_words(part, panels),
+            mean_errors_in_words(section, panels),
             [
                 _mean_error_point(point, panel, number)
                 for panel, points in enumerate(panels.values())
                 for number, point in enumerate(points)
             ],
             _mce_layout(list(panels), baseline, highest),
-            part=index,
+            section=index,
             space=space,
         )
 
@@ -420,17 +420,17 @@ def _mce_layout(names: Sequence[Mean], baseline: str, highest: float) -> Spec:
     return layout
 
 
-def severity_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
+def severity_charts(section: TestSection, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space and corruption with published severities."""
-    for space in part.spaces:
-        for panel in severity_panels(part, space):
+    for space in section.spaces:
+        for panel in severity_panels(section, space):
             traces = [
                 _severity_trace(line, number, dashes[line.model.name])
                 for number, line in enumerate(panel.lines)
             ]
             yield make_chart(
                 "severity", f"{panel.title}: errors by severity", panel.in_words(), traces,
-                SEVERITY_LAYOUT, part=index, space=space, corruption=panel.corruption,
+                SEVERITY_LAYOUT, section=index, space=space, corruption=panel.corruption,
             )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ PANEL, ROW, AROUND = 170, 30, 120
 
 def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
     """Yield a chart for each corruption of a test, unless VCR's chart shows both suites."""
-    for corruption in report.parts[index].corruptions:
+    for corruption in report.sections[index].corruptions:
         spreads = histogram_of(report, index, corruption)
         if not spreads:
             continue
@@ -43,7 +43,7 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
             f" under {corruption_words(corruption)}: {words}.",
             [_histogram(panel, spread) for panel, spread in enumerate(spreads)],
             _histogram_layout(spreads),
-            part=index,
+            section=index,
             corruption=corruption,
         )
 
@@ -59,7 +59,7 @@ def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
             f"{'; '.join(covered_in_words(spreads) for spreads in sets)}.",
             [_coverage_bars(spreads) for spreads in sets],
             _coverage_layout(len(sets[-1]), len(sets)),
-            part=index,
+            section=index,
         )
 
 
