@@ -5,10 +5,8 @@ The result has exactly the pixels that the models saw; otherwise a `UsageError` 
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,43 +31,20 @@ CPU = torch.device("cpu")
 WHERE = "start again with --images PATH, where PATH is their current location"
 
 
-class ImageMaker(Protocol):
-    """Regenerates the images of a run as uint8 (3, H, W); failures raise a `UsageError`.
-
-    Both methods take one row with the test set's columns; `clean` takes the row of the clean image.
-    """
-
-    def corrupted(self, row: pa.Table) -> Tensor:
-        """Return the image as models saw it."""
-
-    def clean(self, row: pa.Table) -> Tensor:
-        """Return the clean image as models saw it."""
-
-
-@dataclass(frozen=True)
-class CleanImageSource:
-    """The source of clean images: a folder, a list, or the demo images."""
-
-    source: str
-    leave_out: Path
-
-    @cached_property
-    def images(self) -> Mapping[str, ListedImage]:
-        """All clean images by name; they are listed only once."""
-        is_demo = self.source == SOURCE
-        images = demo_images() if is_demo else find_images(Path(self.source), self.leave_out)
-        return {image.name: image for image in images}
-
-
 class RegeneratedImages:
-    """Regenerates images from clean images at their recorded location or in `images`."""
+    """Regenerates images from clean images at their recorded location or in `images`.
+
+    As in `PublishedImages`, images are uint8 (3, H, W), failures raise a `UsageError`, and both
+    methods take one row with the test set's columns; `clean` takes the row of the clean image.
+    """
 
     def __init__(self, run: Run, images: Path | None) -> None:
         recorded, source = run.results.images, run.results.run.images
         self.stimulus, self.plan = recorded.stimulus, run.config.plan
         # Images that were not moved are still found where the run read them.
-        sources = [source] if images is None else [str(images), source]
-        self.sources = [CleanImageSource(source, run.folder) for source in sources]
+        self.sources = [source] if images is None else [str(images), source]
+        self.leave_out = run.folder
+        self._listed: dict[str, dict[str, ListedImage]] = {}
 
     def corrupted(self, row: pa.Table) -> Tensor:
         """Return the image as models saw it."""
@@ -90,22 +65,30 @@ class RegeneratedImages:
         """Return the clean image as models saw it."""
         return self.corrupted(row)
 
+    def _images(self, source: str) -> Mapping[str, ListedImage]:
+        """Return the clean images of a folder, a list or the demo by name; they are listed once."""
+        if source not in self._listed:
+            is_demo = source == SOURCE
+            images = demo_images() if is_demo else find_images(Path(source), self.leave_out)
+            self._listed[source] = {image.name: image for image in images}
+        return self._listed[source]
+
     def _find(self, name: str, digest: str) -> ListedImage:
         """Return the clean image with this name; raise a UsageError if its file has changed."""
         problems = []
         for source in self.sources:
             try:
-                image = source.images.get(name)
+                image = self._images(source).get(name)
                 if image is not None and image.digest() == digest:
                     return image
             except UsageError:
-                problems.append(f"The images of this run are not at {source.source}")
+                problems.append(f"The images of this run are not at {source}")
             except OSError as error:
                 problems.append(f"{name} cannot be read ({error.strerror or error})")
             else:
                 is_other = image is not None
                 reason = "has changed since the run" if is_other else "is missing"
-                problems.append(f"{name} in {source.source} {reason}")
+                problems.append(f"{name} in {source} {reason}")
         # The first source is the one that was given with --images, if any.
         raise UsageError(f"{problems[0]}: {WHERE}.")
 

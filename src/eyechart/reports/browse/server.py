@@ -29,7 +29,7 @@ from eyechart.reports.browse.api import (
     describe_tests,
 )
 from eyechart.reports.browse.recorded_predictions import LastUsed, RecordedPredictions
-from eyechart.reports.browse.sample_images import ImageMaker, PublishedImages, RegeneratedImages
+from eyechart.reports.browse.sample_images import PublishedImages, RegeneratedImages
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import Report
 
@@ -82,7 +82,9 @@ class Browser:
         self._clean_images = images
         # One per run, so that none is ever dropped: each keeps the list of clean images, which
         # is slow to collect.
-        self._makers: LastUsed[int, ImageMaker] = LastUsed(self._maker, max(1, len(report.runs)))
+        self._makers: LastUsed[int, PublishedImages | RegeneratedImages] = LastUsed(
+            self._maker, max(1, len(report.runs))
+        )
         self._images: LastUsed[tuple[int, int, bool], bytes] = LastUsed(self._draw, KEPT)
         self._lock = Lock()
 
@@ -169,7 +171,7 @@ class Browser:
             raise RequestError(404, f"Run {run} has no row {row}.")
         return Sample(run, row, corruption)
 
-    def _maker(self, index: int) -> ImageMaker:
+    def _maker(self, index: int) -> PublishedImages | RegeneratedImages:
         run = self.report.runs[index]
         is_published = run.results.images.stimulus == FILES
         return (PublishedImages if is_published else RegeneratedImages)(run, self._clean_images)

@@ -1,5 +1,6 @@
 """Sheets of images: a gallery under all corruptions, and a map of where information was lost."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from eyechart.reports.series.gallery import Gallery, GalleryImage, GalleryRow, Group
+from eyechart.reports.series.gallery import Gallery, GalleryImage, GalleryRow
 
 PAPER, INK, GRAY, FAINT = "#fbfaf7", "#22252a", "#80858d", "#dedbd3"
 SHEET_MARGIN, SHEET_GAP, CORNER = 56, 14, 6
@@ -37,7 +38,7 @@ class _Sheet:
     def __init__(self, gallery: Gallery) -> None:
         self.gallery = gallery
         self.side = gallery.clean.width
-        columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
+        columns = max(len(row.cells) for rows in gallery.groups.values() for row in rows)
         self.column = max(self.side, NARROWEST)
         self.right = SHEET_MARGIN + (columns + 1) * self.column + columns * SHEET_GAP
         self.top = SHEET_MARGIN
@@ -57,8 +58,8 @@ class _Sheet:
         self.top += SUBTITLE + 8
         self._text(SHEET_MARGIN, self.gallery.ruler, SUBTITLE, GRAY)
         self.top += SUBTITLE + 34
-        for group in self.gallery.groups:
-            self._group(group)
+        for name, rows in self.gallery.groups.items():
+            self._group(name, rows)
         self._text(SHEET_MARGIN, self.gallery.source, SMALL, GRAY)
         return self.sheet
 
@@ -66,23 +67,23 @@ class _Sheet:
         # The sheet is allocated before anything is drawn, so these must be the steps of `top` in
         # `draw`, `_group` and `_row`.
         groups = self.gallery.groups
-        rows = sum(len(group.rows) for group in groups)
+        rows = sum(map(len, groups.values()))
         head = SHEET_MARGIN + TITLE + 18 + SUBTITLE + 8 + SUBTITLE + 34
         row = NAME + 14 + self.side + self._captions + 34
         return head + len(groups) * (HEADING + 42) + rows * row + SMALL + SHEET_MARGIN
 
     @property
     def _captions(self) -> int:
-        rows = [row for group in self.gallery.groups for row in group.rows]
+        rows = [row for rows in self.gallery.groups.values() for row in rows]
         has_notes = any(cell.note for row in rows for cell in row.cells)
         return 10 + CAPTION + (6 + SMALL) * (2 if has_notes else 1)
 
-    def _group(self, group: Group) -> None:
+    def _group(self, name: str, rows: Sequence[GalleryRow]) -> None:
         self.pen.line((SHEET_MARGIN, self.top, self.right, self.top), FAINT, 2)
         self.top += 16
-        self._text(SHEET_MARGIN, group.name.capitalize(), HEADING, INK)
+        self._text(SHEET_MARGIN, name.capitalize(), HEADING, INK)
         self.top += HEADING + 26
-        for row in group.rows:
+        for row in rows:
             self._row(row)
 
     def _row(self, row: GalleryRow) -> None:

@@ -1,6 +1,7 @@
 """The leaderboard of a test, and ranks of models by several severities or benchmarks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from markupsafe import Markup
 
@@ -28,6 +29,10 @@ from eyechart.reports.titles import corruption_title, corruption_words, listed
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import HUMANS, LEADERBOARD, SCORES, Score, find
 
+Columns = list[tuple[Column, Callable[[ModelEntry], str]]]
+"""The columns of a table of models, each with the function that returns a model's cell."""
+
+MODEL = Column("Model", numeric=False)
 RANK = Column("Rank", hint="in brackets: 95 % confidence interval of the rank")
 AHEAD = Column("Significantly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %")
 
@@ -46,29 +51,33 @@ def summary_table(report: Report, section: TestSection, index: int) -> Table:
     scores = [
         SCORES[name] for name in names if any(_has(own, main, name) for own in section.models)
     ]
-    has_worst = any(main.worst(model) is not None for model in section.models)
-    columns = (
-        *text_columns("Model"),
-        *((RANK,) if is_ranked else ()),
-        *(
-            Column(_column_title(score, _home(main, score), main.space), hint=score.meaning)
-            for score in scores
-        ),
-        *((Column("Worst corruption", hint=_worst_hint(main)),) if has_worst else ()),
-    )
-    rows = []
-    for model in section.models:
-        rank = (_rank_cell(section, model),) if is_ranked else ()
-        cells = (_summary_cell(report, main, model, score) for score in scores)
-        worst = (_worst_cell(main, model),) if has_worst else ()
-        rows.append(TableRow((model_label(model), *rank, *cells, *worst), model.name))
+    columns: Columns = [(MODEL, model_label)]
+    if is_ranked:
+        columns.append((RANK, partial(_rank_cell, section)))
+    for score in scores:
+        title = _column_title(score, _home(main, score), main.space)
+        columns.append(
+            (Column(title, hint=score.meaning), partial(_summary_cell, report, main, score))
+        )
+    if main.score is not None and any(main.worst(model) is not None for model in section.models):
+        symbol = main.score.symbol
+        hint = f"the corruption with the worst {symbol}, and its {symbol}"
+        columns.append((Column("Worst corruption", hint=hint), partial(_worst_cell, main)))
     by = f"Models ranked by {main.overall.symbol}" if is_ranked else "Main scores"
     caption = Markup("{} in {}").format(by, space_caption(section, main.space))
-    note = mark_note(model.results for model in section.models)
-    is_sortable = len(rows) > 1
-    return Table(
-        f"summary-{index}", caption, columns, tuple(rows), is_sortable, note, kind="stacked"
+    return _model_table(f"summary-{index}", caption, columns, section)
+
+
+def _model_table(
+    identity: str, caption: str, columns: Columns, section: TestSection, note: str = ""
+) -> Table:
+    """Return a table with a row for each model; each column comes with what makes its cells."""
+    rows = tuple(
+        TableRow(tuple(cell(model) for _, cell in columns), model.name) for model in section.models
     )
+    note = f"{note} {mark_note(model.results for model in section.models)}".strip()
+    heads = tuple(column for column, _ in columns)
+    return Table(identity, caption, heads, rows, len(rows) > 1, note, kind="stacked")
 
 
 def leaderboard(report: Report, section: TestSection, index: int) -> Table:
@@ -76,42 +85,25 @@ def leaderboard(report: Report, section: TestSection, index: int) -> Table:
 
     A single model is neither ranked nor tested, nor are models on insufficient data.
     """
-    standings = section.standings
-    is_ranked = _is_ranked(section)
-    scores = [score for score in LEADERBOARD if score.name in standings.scores]
-    has_categories = any(model.category for model in section.models)
-    columns = (
-        *text_columns("Model"),
-        *((RANK,) if is_ranked else ()),
-        *(text_columns("Category") if has_categories else ()),
-        *(
-            Column(
-                _column_title(score, standings.homes[score.name], standings.space),
-                hint=score.meaning,
-            )
-            for score in scores
-        ),
-        *((AHEAD,) if is_ranked else ()),
-    )
-    rows = []
-    for model in section.models:
-        name = model.name
-        rank = (_rank_cell(section, model),) if is_ranked else ()
-        behind = [section.short_names[other] for other in standings.worse_than(name)]
-        cells = (_score_cell(report, section, model, score.name) for score in scores)
-        title = CATEGORY_COLORS.get(model.category, (model.category, ""))[0]
-        category = (title if model.category else NOTHING,) if has_categories else ()
-        ahead = (listed(behind) or NOTHING,) if is_ranked else ()
-        rows.append(TableRow((model_label(model), *rank, *category, *cells, *ahead), name))
+    standings, is_ranked = section.standings, _is_ranked(section)
+    columns: Columns = [(MODEL, model_label)]
+    if is_ranked:
+        columns.append((RANK, partial(_rank_cell, section)))
+    if any(model.category for model in section.models):
+        columns.append((Column("Category", numeric=False), _category))
+    for score in LEADERBOARD:
+        if score.name in standings.scores:
+            title = _column_title(score, standings.homes[score.name], standings.space)
+            cell = partial(_score_cell, report, section, score.name)
+            columns.append((Column(title, hint=score.meaning), cell))
+    if is_ranked:
+        columns.append((AHEAD, partial(_ahead_cell, section)))
     by = f"Models ranked by {SCORES[standings.by].symbol}" if is_ranked else "All scores"
     caption = Markup("{} in {}").format(by, space_caption(section, standings.space))
-    note = mark_note(model.results for model in section.models)
-    is_sortable = len(rows) > 1
-    if standings.verdict and is_sortable:
-        note = f"{standings.verdict.capitalize()}: models are not ranked. {note}".strip()
-    return Table(
-        f"leaderboard-{index}", caption, columns, tuple(rows), is_sortable, note, kind="stacked"
-    )
+    note = ""
+    if standings.verdict and len(section.models) > 1:
+        note = f"{standings.verdict.capitalize()}: models are not ranked."
+    return _model_table(f"leaderboard-{index}", caption, columns, section, note)
 
 
 def _is_ranked(section: TestSection) -> bool:
@@ -139,19 +131,14 @@ def _home(main: MainScore, score: Score) -> str:
     return ENTRY16 if HUMANS in score.needs else main.space
 
 
-def _summary_cell(report: Report, main: MainScore, model: ModelEntry, score: Score) -> Markup:
+def _summary_cell(report: Report, main: MainScore, score: Score, model: ModelEntry) -> Markup:
     home, name = _home(main, score), score.name
     if main.section.standings.homes.get(name) == home:
-        return _score_cell(report, main.section, model, name)
+        return _score_cell(report, main.section, name, model)
     if not _has(model, main, name):
         return NOTHING
     is_marked = is_mean_marked(report.runs[model.run], model.results, home, name)
     return estimated(style_of(score), find(model.space(home), score.overall_path), is_marked)
-
-
-def _worst_hint(main: MainScore) -> str:
-    assert main.score is not None
-    return f"the corruption with the worst {main.score.symbol}, and its {main.score.symbol}"
 
 
 def _worst_cell(main: MainScore, model: ModelEntry) -> Markup:
@@ -169,13 +156,23 @@ def _rank_cell(section: TestSection, model: ModelEntry) -> Markup:
     return with_interval(count, float(ranks.ranks[model.name]), ranks.intervals[model.name])
 
 
+def _category(model: ModelEntry) -> str:
+    title = CATEGORY_COLORS.get(model.category, (model.category, ""))[0]
+    return title if model.category else NOTHING
+
+
+def _ahead_cell(section: TestSection, model: ModelEntry) -> str:
+    behind = [section.short_names[other] for other in section.standings.worse_than(model.name)]
+    return listed(behind) or NOTHING
+
+
 def _column_title(score: Score, home: str, space: str) -> str:
     """Return a score's title, with its label space if that differs from the table's."""
     title = f"{score.symbol} (%)" if score.is_percent else score.symbol
     return title if home == space else f"{title} (16 categories)"
 
 
-def _score_cell(report: Report, section: TestSection, model: ModelEntry, name: str) -> Markup:
+def _score_cell(report: Report, section: TestSection, name: str, model: ModelEntry) -> Markup:
     """Return an overall score of a model, as it enters the comparison of models."""
     score, home = section.standings.scores[name][model.name], section.standings.homes[name]
     is_marked = is_mean_marked(report.runs[model.run], model.results, home, name)

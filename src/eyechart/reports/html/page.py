@@ -84,7 +84,7 @@ def render_gallery(gallery: Gallery) -> str:
     environment = page_templates()
     # High enough quality that compression adds nothing visible.
     environment.filters["inline"] = partial(image_uri, quality=92, subsampling=0)
-    columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
+    columns = max(len(row.cells) for rows in gallery.groups.values() for row in rows)
     return environment.get_template("gallery.html").render(gallery=gallery, columns=columns + 1)
 
 

@@ -57,7 +57,17 @@ def provenance_of(report: Report, index: int) -> Provenance:
         f"Run {index + 1}: {suite_title(run.config.suite)}",
         run.results.run.command,
         tuple(_facts(run)),
-        (_models(run, index), _versions(run, index), _settings(run, index), _files(report, index)),
+        (
+            _models(run, index),
+            _two_columns(
+                f"versions-{index}",
+                f"Software versions of run {index + 1}",
+                ("Package", "Version"),
+                run.results.run.versions,
+            ),
+            _settings(run, index),
+            _files(report, index),
+        ),
         tuple(_skipped(report, run)),
         RESULTS_FILE if PATHS in report.hidden else str(run.folder / RESULTS_FILE),
     )
@@ -107,12 +117,6 @@ def _models(run: Run, index: int) -> Table:
         columns,
         rows,
     )
-
-
-def _versions(run: Run, index: int) -> Table:
-    caption = f"Software versions of run {index + 1}"
-    versions = run.results.run.versions
-    return _two_columns(f"versions-{index}", caption, ("Package", "Version"), versions)
 
 
 def _settings(run: Run, index: int) -> Table:

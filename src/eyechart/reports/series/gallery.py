@@ -1,9 +1,9 @@
 """A gallery: one image under every corruption of a suite, at increasing severity or at given Δv.
 
-This module computes the cells; `gallery_sheet` arranges them as an image, `html.page` as a page.
+This module computes the cells; `image_sheets` arranges them as an image, `html.page` as a page.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
 
@@ -101,23 +101,18 @@ class GalleryRow:
 
 
 @dataclass(frozen=True)
-class Group:
-    """The rows of one published group (noise, blur, …)."""
-
-    name: str
-    rows: tuple[GalleryRow, ...]
-
-
-@dataclass(frozen=True)
 class Gallery:
-    """A complete gallery; `ruler` states in words by which ruler Δv was measured."""
+    """A complete gallery; `ruler` states in words by which ruler Δv was measured.
+
+    `groups`: the rows of each published group (noise, blur, …).
+    """
 
     title: str
     subtitle: str
     ruler: str
     source: str
     clean: Image.Image
-    groups: tuple[Group, ...]
+    groups: Mapping[str, tuple[GalleryRow, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +201,7 @@ def make_gallery(
         ruler=_ruler_text(subject),
         source=suite.source,
         clean=clean,
-        groups=tuple(Group(group, tuple(members)) for group, members in rows.items()),
+        groups={group: tuple(members) for group, members in rows.items()},
     )
 
 
