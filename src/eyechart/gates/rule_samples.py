@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray, IntArray
@@ -82,15 +81,27 @@ def select_samples(
         raise rule.problem("no_worse_than_old", "it needs an old run: give --against OLD.")
     compared = old if rule.margin is not None else None
     model = _model(rule, "model", rule.model, new)
-    old_model = None if compared is None else _old_model(rule, model, compared)
-    space = _space(rule, model, new)
-    if compared is not None and old_model is not None:
+    space, old_model = _space(rule, model, new), None
+    if compared is not None:
+        old_name = rule.old_model
+        if old_name is None and len(compared.models) > 1 and model in compared.models:
+            old_name = model
+        old_model = _model(rule, "old_model", old_name, compared)
         _check_space(rule, space, new, compared, old_model)
     corruptions, notes = _corruptions(rule, new)
-    parts = []
+    n_available, parts = 0, []
     for name in corruptions:
         predictions = new.predictions(name, model, space)
-        kept = _matches(rule, predictions, new, model, space)
+        kept = _is_in_slice(rule, predictions, new, model, space)
+        # All corruptions of a run use the same images, so that the first stands for all.
+        n_available = n_available or len(np.unique(predictions.image[kept]))
+        for ends, values in (
+            (rule.delta_v, predictions.delta_v),
+            (rule.severity, predictions.severity),
+        ):
+            if ends is not None:
+                # a NaN is in no range
+                kept &= (values >= ends[0]) & (values <= ends[1])
         old_hits = np.full(len(predictions), np.nan)
         if compared is not None and old_model is not None:
             if name not in checked:
@@ -131,8 +142,7 @@ def select_samples(
         new=rows["new"][has_hits],
         old=rows["old"][has_hits] if compared is not None else np.empty(0),
         left_out=int(n_matching - has_hits.sum()),
-        # All corruptions of a run use the same images, so that the first stands for all.
-        n_available=_n_available(rule, corruptions[0], new, model, space),
+        n_available=n_available,
         notes=notes,
     )
 
@@ -157,14 +167,6 @@ def _model(rule: Rule, key: str, name: str | None, run: RecordedRun) -> str:
             f" ({', '.join(run.models)}); name one of them."
         )  # fmt: skip
     return run.models[0]
-
-
-def _old_model(rule: Rule, model: str, old: RecordedRun) -> str:
-    """Return the old model: the one that the rule names, or the one with the new model's name."""
-    name = rule.old_model
-    if name is None and len(old.models) > 1 and model in old.models:
-        name = model
-    return _model(rule, "old_model", name, old)
 
 
 def _space(rule: Rule, model: str, run: RecordedRun) -> str:
@@ -238,21 +240,6 @@ def _hits(rule: Rule, predictions: Predictions) -> FloatArray:
     return predictions.correct if rule.metric == "accuracy" else predictions.consistent
 
 
-def _matches(
-    rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
-) -> NDArray[np.bool_]:
-    """Return which samples meet the conditions of the rule."""
-    kept = np.ones(len(predictions), dtype=bool)
-    for ends, values in (
-        (rule.delta_v, predictions.delta_v),
-        (rule.severity, predictions.severity),
-    ):
-        if ends is not None:
-            # a NaN is in no range
-            kept &= (values >= ends[0]) & (values <= ends[1])
-    return kept & _is_in_slice(rule, predictions, run, model, space)
-
-
 def _is_in_slice(
     rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
 ) -> NDArray[np.bool_]:
@@ -272,12 +259,6 @@ def _is_in_slice(
     return kept
 
 
-def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, space: str) -> int:
-    """Return the number of images that the rule applies to, with or without samples in range."""
-    predictions = run.predictions(corruption, model, space)
-    return len(np.unique(predictions.image[_is_in_slice(rule, predictions, run, model, space)]))
-
-
 def _is_in_classes(
     rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
 ) -> NDArray[np.bool_]:
@@ -285,19 +266,17 @@ def _is_in_classes(
     class_names = run.class_names(model, space)
     labels = run.column("label")
     spelled = np.array([labels.get(name, "") for name in run.image_names(model, space)])
-    has_label = predictions.label != NONE
     named = np.array(
         [class_names[label] if label != NONE else "" for label in predictions.label], dtype=object
     )
-    as_listed = spelled[predictions.image]
     known = {*class_names, *labels.values()} - {""}
     for name in rule.classes:
         if name not in known:
             raise rule.problem("classes", str(unknown_name("class", name, known)))
     wanted = list(rule.classes)
-    is_in: NDArray[np.bool_] = np.isin(named, wanted) | np.isin(as_listed, wanted)
-    is_chosen: NDArray[np.bool_] = has_label & is_in
-    return is_chosen
+    is_in: NDArray[np.bool_] = np.isin(named, wanted) | np.isin(spelled[predictions.image], wanted)
+    is_in &= predictions.label != NONE
+    return is_in
 
 
 def _check_same_samples(corruption: str, new: RecordedRun, old: RecordedRun) -> None:
@@ -311,14 +290,10 @@ def _check_same_samples(corruption: str, new: RecordedRun, old: RecordedRun) -> 
     for column in SAME:
         if not first[column].combine_chunks().equals(second[column].combine_chunks()):
             raise _not_same(new, old, f"the column {column} of {corruption} differs")
-    one, two = (_numbers(table["delta_v"]) for table in (first, second))
+    one, two = (table["delta_v"].to_numpy().astype(np.float64) for table in (first, second))
     # Only Δv has a tolerance, because device types round it differently.
     if not np.allclose(one, two, rtol=0, atol=TOLERANCE, equal_nan=True):
         raise _not_same(new, old, f"Δv of {corruption} differs")
-
-
-def _numbers(column: pa.ChunkedArray) -> FloatArray:
-    return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
 def _not_same(new: RecordedRun, old: RecordedRun, difference: str) -> UsageError:

@@ -25,7 +25,7 @@ from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 Block = dict[str, object]
-"""TestSection of the `model-index` block, as written to YAML."""
+"""Part of the `model-index` block, as written to YAML."""
 
 
 def model_index(report: Report) -> list[Block]:
