@@ -5,6 +5,7 @@ They are used in reports and by `eyechart overlap`.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -117,7 +118,14 @@ def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
     axes.spines[:].set_visible(False)
     for (row, column), score in np.ndenumerate(scores):
         if np.isnan(score):
-            _hatch(axes, row, column)
+            # Hatched as undetermined, so that the cell looks neither low nor high.
+            look: dict[str, Any] = {
+                "facecolor": NOTHING,
+                "edgecolor": GRID,
+                "hatch": "/" * DENSE,
+                "linewidth": 0,
+            }
+            axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
         if cell >= CELL:
             color = "white" if score >= DARK else INK
             text = MISSING if np.isnan(score) else f"{100 * score:.0f}"
@@ -136,14 +144,6 @@ def _scale(figure: Figure, axes: list[Axes]) -> None:
     bar = figure.colorbar(shades, ax=axes, shrink=0.5, label="overlapping score × 100")
     bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
     bar.outline.set_visible(False)
-
-
-def _hatch(axes: Axes, row: int, column: int) -> None:
-    """Hatch a cell as undetermined, so that it looks neither low nor high."""
-    corner = (column - 0.5, row - 0.5)
-    axes.add_patch(
-        Rectangle(corner, 1, 1, facecolor=NOTHING, edgecolor=GRID, hatch="/" * DENSE, linewidth=0)
-    )
 
 
 def _set_off(labels: list[Text], overlap: OverlapPanel) -> None:

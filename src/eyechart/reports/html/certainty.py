@@ -149,7 +149,15 @@ def similar_tables(section: TestSection, index: int) -> Iterator[TableChoice]:
             if scores is not None and scores.similar:
                 pairs = scores.similar
                 if len(section.models) > MANY:
-                    pairs = tuple(pair for pair in pairs if _is_clear(pair))
+                    # Those whose HMRI or MRSI differs significantly: its interval excludes 0.
+                    pairs = tuple(
+                        pair
+                        for pair in pairs
+                        if any(
+                            low > 0 or high < 0
+                            for low, high in (pair.hmri_interval, pair.mrsi_interval)
+                        )
+                    )
                 left = len(scores.similar) - len(pairs)
                 table = Table(
                     f"similar-{index}-{space}-{model.run}-{model.index}",
@@ -195,9 +203,3 @@ def _similar_row(pair: SimilarPair) -> TableRow:
             Markup("; ").join(ranges) or NOTHING,
         )
     )
-
-
-def _is_clear(pair: SimilarPair) -> bool:
-    """Return whether HMRI or MRSI differs significantly, that is, its interval excludes 0."""
-    ends = (pair.hmri_interval, pair.mrsi_interval)
-    return any(low > 0 or high < 0 for low, high in ends)

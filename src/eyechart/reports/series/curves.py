@@ -93,7 +93,12 @@ class CurvePanel(OfCorruption):
         models = [curve.model for curve in self.curves]
         order = [_order(self), _crossing(self)]
         if lacks_data(models, self.space):
-            order = [_areas_in_words(self)]
+            areas = [
+                f"{self.area_text(curve.area)} for {curve.model.short}"
+                for curve in self.curves
+                if curve.area is not None
+            ]
+            order = [f"the area under the curve is {listed(areas)}" if areas else ""]
         seen = "every Δv was observed"
         if self.gaps:
             seen = f"nothing was observed at Δv {places(self.gaps)}"
@@ -225,15 +230,6 @@ def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
         for (at, gap), (to, later) in pairwise(apart)
         if gap * later < 0
     ]
-
-
-def _areas_in_words(panel: CurvePanel) -> str:
-    areas = [
-        f"{panel.area_text(curve.area)} for {curve.model.short}"
-        for curve in panel.curves
-        if curve.area is not None
-    ]
-    return f"the area under the curve is {listed(areas)}" if areas else ""
 
 
 def _order(panel: CurvePanel) -> str:

@@ -147,7 +147,23 @@ def _curve_layout(panel: CurvePanel, min_per_bin: float) -> Spec:
         "xaxis": axis("visual change Δv", range=[0, 1], anchor="y2"),
         "yaxis": axis(PROPERTY_TITLES[panel.letter], range=[0, 1.02], domain=[0.29, 1]),
         "yaxis2": axis("predictions", domain=[0, 0.17], rangemode="tozero", nticks=3),
-        "shapes": [*(_shade(start, end) for start, end in panel.gaps), *needed],
+        "shapes": [
+            *(
+                {
+                    "type": "rect",
+                    "x0": start,
+                    "x1": end,
+                    "y0": 0,
+                    "y1": 1,
+                    "yref": "y domain",
+                    "fillcolor": f"{MUTED}/0.12",
+                    "line": {"width": 0},
+                    "layer": "below",
+                }
+                for start, end in panel.gaps
+            ),
+            *needed,
+        ],
         "annotations": [
             *(
                 note("not observed", (start + end) / 2, 0.5, textangle=-90)
@@ -168,13 +184,6 @@ def _curve_layout(panel: CurvePanel, min_per_bin: float) -> Spec:
     }
 
 
-def _shade(start: float, end: float) -> Spec:
-    return {
-        "type": "rect", "x0": start, "x1": end, "y0": 0, "y1": 1, "yref": "y domain",
-        "fillcolor": f"{MUTED}/0.12", "line": {"width": 0}, "layer": "below",
-    }  # fmt: skip
-
-
 MOST = 4
 """Maximum number of models in one chart; only the first models of a test are shown."""
 
@@ -190,20 +199,21 @@ def area_charts(section: TestSection, index: int) -> Iterator[Chart]:
     for space, corruption, letter in product(section.spaces, section.corruptions, PROPERTIES):
         panels = area_panels(section, space, corruption, letter)
         if panels:
-            first, count = panels[:MOST], len(panels)
+            first, count, name = panels[:MOST], len(panels), PROPERTIES[letter]
+            title = f"{first[0].title}: areas of {name} for humans and model"
+            selection = ""
+            if len(first) < count:
+                title += f", the first {len(first)} of {count} models"
+                selection = f" ({len(first)} of {count} models)"
+            words = "; ".join(panel.in_words() for panel in first)
+            alt = (
+                f"Human and model curves of {name} under {corruption_words(corruption)}{selection},"
+                f" shaded where one is ahead: {words}."
+            )
             yield make_chart(
-                "areas", _title(first, count), _alt(first, count), _area_traces(first),
-                _area_layout(first, letter), section=index, space=space, corruption=corruption,
-                letter=letter,
+                "areas", title, alt, _area_traces(first), _area_layout(first, letter),
+                section=index, space=space, corruption=corruption, letter=letter,
             )  # fmt: skip
-
-
-def _title(panels: Sequence[AreaPanel], n_models: int) -> str:
-    selection = f", the first {len(panels)} of {n_models} models" if len(panels) < n_models else ""
-    return (
-        f"{panels[0].title}: areas of {PROPERTIES[panels[0].letter]} for humans and"
-        f" model{selection}"
-    )
 
 
 def _area_traces(panels: Sequence[AreaPanel]) -> list[Spec]:
@@ -292,15 +302,6 @@ def _notes(panel: AreaPanel, number: int) -> list[Spec]:
         note(head, 0, 1.02, yanchor="bottom", **where),
         note("<br>".join(lines), 0.03, 0.03, yanchor="bottom", align="left", **where),
     ]
-
-
-def _alt(panels: Sequence[AreaPanel], n_models: int) -> str:
-    selection = f" ({len(panels)} of {n_models} models)" if len(panels) < n_models else ""
-    return (
-        f"Human and model curves of {PROPERTIES[panels[0].letter]} under"
-        f" {corruption_words(panels[0].corruption)}{selection}, shaded where one is ahead:"
-        f" {'; '.join(panel.in_words() for panel in panels)}."
-    )
 
 
 def human_charts(report: Report) -> Iterator[Chart]:

@@ -68,15 +68,13 @@ def main_score_charts(section: TestSection, index: int) -> Iterator[Chart]:
     """Yield the chart of a test if at least one corruption has a score."""
     main = main_score(section)
     if main.corruptions:
+        traces = [_model_scores(main, model, number) for number, model in enumerate(main.models)]
+        if main.humans:
+            traces.append(_human_areas(main))
         yield make_chart(
-            "main-score", main.title, main.in_words(), _main_score_traces(main),
+            "main-score", main.title, main.in_words(), traces,
             _main_score_layout(main), section=index, space=main.space,
         )  # fmt: skip
-
-
-def _main_score_traces(main: MainScore) -> list[Spec]:
-    traces = [_model_scores(main, model, number) for number, model in enumerate(main.models)]
-    return [*traces, *([_human_areas(main)] if main.humans else [])]
 
 
 def _model_scores(main: MainScore, model: ModelEntry, number: int) -> Spec:
@@ -275,13 +273,20 @@ def _rank_chart(panel: RankPanel) -> Chart:
         _triangle(model, names[model.name]) for model in panel.models if model.name in panel.changed
     ]
     title = f"{panel.title}: models by fixed and by continuous strengths"
-    layout = _rank_layout(len(panel.models))
+    layout = {
+        "height": RANK_MARGIN + RANK_ROW * len(panel.models),
+        "template": template(bar={**BARS, **RANK_TEXT}),
+        "barmode": "group",
+        "bargap": 0.2,
+        "xaxis": axis("fraction correct or unchanged", range=[-0.05, 1.02]),
+        "yaxis": names_axis(),
+    }
     return make_chart("ranks", title, panel.in_words(), data, layout, corruption=panel.corruption)
 
 
 def _rank_bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:
     score, rank = panel.score(way, model), panel.rank(way, model)
-    ends = panel.rank_interval(way, model)
+    low, high = panel.rank_interval(way, model)
     color, pattern = WAYS[panel.ways.index(way) % len(WAYS)]
     return {
         "type": "bar",
@@ -293,14 +298,9 @@ def _rank_bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec
         "customdata": [panel.score_text(way, model)],
         "error_x": error_bar([score.value], [score.interval95]),
         "marker": {"color": color, "pattern": {"shape": pattern}},
-        "text": [_rank(rank, ends)],
+        "text": [f"{rank:g}" if low == high == rank else f"{rank:g} ({low:g}–{high:g})"],
         "meta": {"model": model.name},
     }
-
-
-def _rank(rank: float, ends: tuple[float, float]) -> str:
-    low, high = ends
-    return f"{rank:g}" if low == high == rank else f"{rank:g} ({low:g}–{high:g})"
 
 
 def _triangle(model: ModelEntry, label: str) -> Spec:
@@ -315,17 +315,6 @@ def _triangle(model: ModelEntry, label: str) -> Spec:
         "marker": {"symbol": "triangle-right", "size": 12, "color": CHANGE},
         "hovertemplate": "%{y} changes ranks<extra></extra>",
         "meta": {"model": model.name},
-    }
-
-
-def _rank_layout(count: int) -> Spec:
-    return {
-        "height": RANK_MARGIN + RANK_ROW * count,
-        "template": template(bar={**BARS, **RANK_TEXT}),
-        "barmode": "group",
-        "bargap": 0.2,
-        "xaxis": axis("fraction correct or unchanged", range=[-0.05, 1.02]),
-        "yaxis": names_axis(),
     }
 
 
@@ -344,7 +333,13 @@ def mce_charts(section: TestSection, index: int) -> Iterator[Chart]:
         if not panels:
             continue
         baseline = escape(shortened(section.standings.board.baseline))
-        highest = max(_highest(point) for points in panels.values() for point in points)
+        # The upper limits of the intervals of errors on clean images.
+        highest = max(
+            point.clean_error if ends is None else ends[1]
+            for points in panels.values()
+            for point in points
+            for ends in [point.row.clean_interval]
+        )
         yield make_chart(
             "mce",
             "Errors under corruption against errors on clean images",
@@ -385,12 +380,6 @@ def _mean_error_point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
         "<extra>%{fullData.name}</extra>",
         "meta": {"model": point.model.name},
     }
-
-
-def _highest(point: MeanErrorPoint) -> float:
-    """Return the upper limit of the interval of a model's error on clean images."""
-    ends = point.row.clean_interval
-    return point.clean_error if ends is None else ends[1]
 
 
 def _mce_layout(names: Sequence[Mean], baseline: str, highest: float) -> Spec:

@@ -58,7 +58,15 @@ def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
             f"How much of the visual change range is covered: {' and '.join(suites)}",
             f"{'; '.join(covered_in_words(spreads) for spreads in sets)}.",
             [_coverage_bars(spreads) for spreads in sets],
-            _coverage_layout(len(sets[-1]), len(sets)),
+            {
+                "height": AROUND + len(sets[-1]) * (12 + (ROW - 12) * len(sets)),
+                "bargap": 0.25,
+                "xaxis": axis(
+                    "fraction of visual change covered", range=[0, 1.02], tickformat=".0%"
+                ),
+                "yaxis": names_axis(),
+                "showlegend": len(sets) > 1,
+            },
             section=index,
         )
 
@@ -121,16 +129,6 @@ def _coverage_bars(spreads: Sequence[Spread]) -> Spec:
         "textposition": "auto",
         "hovertemplate": "%{y}: %{x:.1%} of Δv<extra>%{fullData.name}</extra>",
         "meta": {"model": ""},
-    }
-
-
-def _coverage_layout(rows: int, sets: int) -> Spec:
-    return {
-        "height": AROUND + rows * (12 + (ROW - 12) * sets),
-        "bargap": 0.25,
-        "xaxis": axis("fraction of visual change covered", range=[0, 1.02], tickformat=".0%"),
-        "yaxis": names_axis(),
-        "showlegend": sets > 1,
     }
 
 
