@@ -38,7 +38,7 @@ files_of() {
         echo tests/visual_change/test_network_rulers.py tests/visual_change/test_ruler_weights.py \
             tests/visual_change/test_rulers.py
         ;;
-    hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
+    hf) echo tests/models/test_adapters.py tests/reports/test_hub_results.py ;;
     torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
     *) echo tests/models/test_adapters.py ;;
     esac

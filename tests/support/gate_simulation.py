@@ -133,5 +133,5 @@ def recommended_images(pairs: Pairs, seed: int) -> int:
     """Return the number of images that the tool recommends after a pilot."""
     means = pilot(pairs, seed)
     targets = difference_targets(pairs.margin, len(means), SIGNIFICANT)
-    sizes = [plan_size(mean, targets).n_images for mean in means]
+    sizes = [plan_size(mean, targets)[1] for mean in means]
     return max(size for size in sizes if size is not None)

@@ -48,6 +48,11 @@ class ClusteredMean:
     image_weights: FloatArray = field(repr=False)
 
     @property
+    def is_separable(self) -> bool:
+        """Whether the variances between and within images can be estimated separately."""
+        return not isnan(self.within)
+
+    @property
     def n_per_image(self) -> float:
         """The mean number of samples per image."""
         return self.n_samples / self.n_images
@@ -228,24 +233,6 @@ class Target:
     power: float
 
 
-@dataclass(frozen=True)
-class PlannedSize:
-    """The numbers of samples and of images that would decide a rule.
-
-    Attributes:
-        n_samples: The number of samples of the available images that suffices; None if no number
-            suffices.
-        n_images: The number of images that suffices with the current number of samples per image;
-            None if more than `MAX_IMAGES` would be needed.
-        is_separable: Whether the variances between and within images can be estimated separately;
-            if not, it is unknown whether more samples of the same images would help.
-    """
-
-    n_samples: int | None
-    n_images: int | None
-    is_separable: bool
-
-
 def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target]:
     """Return the targets of a non-inferiority rule: equal models pass, much worse models fail.
 
@@ -270,8 +257,12 @@ def floor_targets(estimate: float, floor: float, n_rules: int, alpha: float) -> 
 
 def plan_size(
     mean: ClusteredMean, targets: Sequence[Target], n_available: int | None = None
-) -> PlannedSize:
+) -> tuple[int | None, int | None]:
     """Return the smallest numbers of samples and of images that reach all targets.
+
+    The first is the number of samples of the available images; None if no number suffices. The
+    second is the number of images with the current number of samples per image; None if more than
+    `MAX_IMAGES` would be needed.
 
     Args:
         mean: The inconclusive mean.
@@ -284,8 +275,9 @@ def plan_size(
         >>> from eyechart.gates.bounds import clustered_mean
         >>> hits = np.random.default_rng(0).random(600) < 0.7
         >>> mean = clustered_mean(hits, np.arange(600) // 10, lowest=0)
-        >>> size = plan_size(mean, floor_targets(0.7, 0.65, n_rules=1, alpha=0.05))
-        >>> 600 < size.n_samples < 6000, 60 < size.n_images < 200
+        >>> targets = floor_targets(0.7, 0.65, n_rules=1, alpha=0.05)
+        >>> n_samples, n_images = plan_size(mean, targets)
+        >>> 600 < n_samples < 6000, 60 < n_images < 200
         (True, True)
     """
     model = _VarianceModel(mean)
@@ -302,11 +294,7 @@ def plan_size(
     # More samples do not reduce the variance between images, so they may never suffice.
     if suffices(most, MAX_PER_IMAGE):
         n_samples = _smallest(samples_suffice, mean.n_samples, most * MAX_PER_IMAGE)
-    return PlannedSize(
-        n_samples=n_samples,
-        n_images=_smallest(lambda count: suffices(count, each), mean.n_images, MAX_IMAGES),
-        is_separable=model.is_separable,
-    )
+    return n_samples, _smallest(lambda count: suffices(count, each), mean.n_images, MAX_IMAGES)
 
 
 class _VarianceModel:
@@ -314,10 +302,9 @@ class _VarianceModel:
 
     def __init__(self, mean: ClusteredMean) -> None:
         self.mean = mean
-        self.is_separable = not isnan(mean.within)
         # without discordance so far, one discordant sample is expected next
         unseen = 1 / (mean.n_samples + 1)
-        if self.is_separable:
+        if mean.is_separable:
             self.between, self.within = mean.between, max(mean.within, unseen)
         else:
             # A single image shows no variance: 0.25 is the largest variance of values in [0, 1].

@@ -1,7 +1,6 @@
 """The decision on each rule, from the samples it applies to, and what would decide the others."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import ceil
@@ -16,7 +15,6 @@ from eyechart.gates.bounds import (
     PASS_POWER,
     WORSE,
     ClusteredMean,
-    PlannedSize,
     clustered_mean,
     difference_targets,
     floor_targets,
@@ -241,19 +239,23 @@ def make_decider(
         # The present size suffices for equal and for much worse models; this one is in between.
         targets = floor_targets(mean.value, rule.limit, n_rules, SIGNIFICANT)
         size = plan_size(mean, targets, n_available)
-    if run.results.config.plan.is_at_levels:
+    n_samples, n_images = size
+    is_at_levels = run.results.config.plan.is_at_levels
+    if is_at_levels:
         # All samples at the levels of these images have been evaluated.
-        size = replace(size, n_samples=None, is_separable=True)
-    if not _is_larger(size, mean):
-        size = replace(size, n_samples=None, n_images=None)
+        n_samples = None
+    if not _is_larger((n_samples, n_images), mean):
+        n_samples = n_images = None
     # With one sample per image, it is unknown whether more samples help: None, not False.
-    knows = size.is_separable or size.n_samples is not None
-    return Decider(
-        sentence=" ".join(_sentences(rule, mean, n_available, size, is_for_estimate, run)),
-        samples_help=size.n_samples is not None if knows else None,
-        n_samples=size.n_samples,
-        n_images=size.n_images,
+    knows = is_at_levels or mean.is_separable or n_samples is not None
+    decider = Decider(
+        sentence="",
+        samples_help=n_samples is not None if knows else None,
+        n_samples=n_samples,
+        n_images=n_images,
     )
+    sentences = _sentences(rule, mean, n_available, decider, is_for_estimate, run)
+    return decider.model_copy(update={"sentence": " ".join(sentences)})
 
 
 def advise_more_images(
@@ -281,43 +283,44 @@ def advise_more_images(
     )
 
 
-def _is_larger(size: PlannedSize, mean: ClusteredMean) -> bool:
+def _is_larger(size: tuple[int | None, int | None], mean: ClusteredMean) -> bool:
     """Return whether a plan asks for more than there is; a plan that finds no size does not."""
-    if size.n_samples is not None:
-        return size.n_samples > mean.n_samples
-    return size.n_images is not None and size.n_images > mean.n_images
+    n_samples, n_images = size
+    if n_samples is not None:
+        return n_samples > mean.n_samples
+    return n_images is not None and n_images > mean.n_images
 
 
 def _sentences(
     rule: Rule,
     mean: ClusteredMean,
     n_available: int,
-    size: PlannedSize,
+    decider: Decider,
     is_for_estimate: bool,
     run: RecordedRun,
 ) -> Iterator[str]:
-    if size.n_samples is None and size.n_images is None:
+    if decider.n_samples is None and decider.n_images is None:
         yield (
             f"Not decidable with this test set: the estimate, {mean.value:.3g}, is too close to"
             f" {rule.limit:g}."
         )
         return
     images = count_of(n_available, "image").removeprefix("1 ")
-    if size.n_samples is not None:
-        option = _option(size.n_samples / mean.n_samples, run)
-        yield f"{size.n_samples:,} samples of the same {images} would decide the rule{option}."
-    elif size.is_separable:
+    if decider.n_samples is not None:
+        option = _option(decider.n_samples / mean.n_samples, run)
+        yield f"{decider.n_samples:,} samples of the same {images} would decide the rule{option}."
+    elif decider.samples_help is not None:
         yield f"More samples of the same {images} cannot decide the rule."
     else:
         yield (
             "With one sample per image, it is unknown whether more samples of the same"
             f" {images} would help."
         )
-    if size.n_images is not None:
+    if decider.n_images is not None:
         each = f"{mean.n_per_image:.3g}"
         samples = "1 sample" if each == "1" else f"{each} samples"
-        word = "So would" if size.n_samples is not None else "It takes"
-        yield f"{word} {size.n_images:,} images with {samples} each."
+        word = "So would" if decider.n_samples is not None else "It takes"
+        yield f"{word} {decider.n_images:,} images with {samples} each."
     if is_for_estimate or rule.margin is None:
         return
     # typographic: a space between number and percent sign

@@ -210,10 +210,6 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
     return names
 
 
-def _corruptions(key: str, value: object) -> tuple[str, ...]:
-    return () if value == ALL else _texts(key, value)
-
-
 def _range(key: str, value: object, high: float) -> Range:
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = [value, value]
@@ -232,14 +228,11 @@ def _columns(key: str, value: object) -> dict[str, tuple[str, ...]]:
     return {str(column): _texts(f"{key}.{column}", values) for column, values in value.items()}
 
 
-def _choice(names: Sequence[str]) -> Callable[[str, object], str]:
-    def read(key: str, value: object) -> str:
-        name = as_text(value, key)
-        if name not in names:
-            raise UsageError(f"{key} must be {one_of(names)}, got {brief(name)}.")
-        return name
-
-    return read
+def _choice(key: str, value: object, names: Sequence[str]) -> str:
+    name = as_text(value, key)
+    if name not in names:
+        raise UsageError(f"{key} must be {one_of(names)}, got {brief(name)}.")
+    return name
 
 
 def _margin(key: str, value: object) -> float:
@@ -253,14 +246,14 @@ def _margin(key: str, value: object) -> float:
 
 KEYS: Mapping[str, tuple[str, Callable[[str, object], Any]]] = {
     "name": ("name", _text),
-    "corruptions": ("corruptions", _corruptions),
+    "corruptions": ("corruptions", lambda key, value: () if value == ALL else _texts(key, value)),
     "families": ("families", _texts),
     "delta_v": ("delta_v", lambda key, value: _range(key, value, 1)),
     "severity": ("severity", lambda key, value: _range(key, value, STRONGEST)),
     "classes": ("classes", _texts),
     "where": ("where", _columns),
-    "metric": ("metric", _choice(METRICS)),
-    "labels": ("labels", _choice(SCORED_SPACES)),
+    "metric": ("metric", lambda key, value: _choice(key, value, METRICS)),
+    "labels": ("labels", lambda key, value: _choice(key, value, SCORED_SPACES)),
     "model": ("model", _text),
     "old_model": ("old_model", _text),
     "at_least": ("at_least", lambda key, value: as_within(value, key, 0, 1)),
