@@ -48,13 +48,15 @@ def test_a_backup_is_private_equal_and_the_oldest_are_removed(run, folder, tmp_p
 
 
 def test_a_backup_that_differs_is_not_kept(folder, tmp_path, monkeypatch):
-    def spoiled(file):
-        found = dict(sound(file))
-        count, digest = found["response"]
-        return found | {"response": (count - 1, digest)}
+    def spoiled(connection):
+        found = sound(connection)
+        if "backups" in str(connection.engine.url):
+            n_rows, digest = found["response"]
+            found["response"] = (n_rows - 1, digest)
+        return found
 
-    sound = study_backup._sqlite_digests
-    monkeypatch.setattr(study_backup, "_sqlite_digests", spoiled)
+    sound = study_backup._digests
+    monkeypatch.setattr(study_backup, "_digests", spoiled)
     with pytest.raises(UsageError, match="differs from the database in the table response"):
         back_up(folder, tmp_path / "backups")
     assert list((tmp_path / "backups").iterdir()) == []

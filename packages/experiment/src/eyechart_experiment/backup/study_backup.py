@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, create_engine, make_url, text
+from sqlalchemy import URL, Connection, create_engine, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
 from eyechart.core.errors import UsageError
@@ -29,6 +29,7 @@ from eyechart_experiment.design.stimulus_files import RENDERED
 from eyechart_experiment.design.study_build import RECORD
 from eyechart_experiment.export.preregistration import FILE as PREREGISTRATION
 from eyechart_experiment.payments.paying import FILE as LEDGER
+from eyechart_experiment.storage.database import open_database
 from eyechart_experiment.storage.database_tables import Base
 from eyechart_experiment.storage.experiment_folder import (
     CONFIG,
@@ -53,7 +54,6 @@ Eight characters before the T: a study named "pilot" must not remove those of "p
 
 PROGRAMS = ("pg_dump", "pg_restore")
 TIMEOUT_S = 1800
-TABLES = tuple(sorted(Base.metadata.tables))
 
 Digests = Mapping[str, tuple[int, str]]
 """Number of rows and digest of their contents, by table."""
@@ -147,12 +147,11 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     """Write a backup into an empty folder, checked; return its contents."""
     url = make_url(folder.database_url)
     is_sqlite = url.get_backend_name() == "sqlite"
-    database = out / (RESPONSES if is_sqlite else DUMP)
+    file = out / (RESPONSES if is_sqlite else DUMP)
     # Private before the first byte is written: a backup may hold platform ids.
-    database.touch(mode=0o600)
-    snapshot = _copy_sqlite(url, database) if is_sqlite else _dump(url, database)
-    restored = _sqlite_digests(database) if is_sqlite else _restored(url, database)
-    wrong = [name for name in TABLES if snapshot[name] != restored[name]]
+    file.touch(mode=0o600)
+    snapshot, restored = (_back_up_sqlite if is_sqlite else _back_up_postgresql)(folder, file)
+    wrong = [name for name, digest in snapshot.items() if restored[name] != digest]
     if wrong:
         raise UsageError(
             f"The backup differs from the database in the table {wrong[0]}: nothing was kept;"
@@ -173,7 +172,7 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     contents = BackupContents(
         version=1,
         study=str(folder.path.resolve()),
-        database=database.name,
+        database=file.name,
         files={path.name: file_digest(path) for path in sorted(out.iterdir()) if path.is_file()},
         stimuli=stimuli,
         created_at=now,
@@ -210,59 +209,37 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _copy_sqlite(url: URL, target: Path) -> Digests:
-    path = Path(str(url.database))
-    if not path.is_file():
-        raise UsageError(f"The database {path} does not exist.")
-    # Without an isolation level, the module starts and ends no transactions by itself.
-    with closing(sqlite3.connect(path, isolation_level=None)) as live:
-        # One transaction: the digests and the copy are of the same moment.
-        live.execute("BEGIN")
-        digests = _read_sqlite(live)
-        with closing(sqlite3.connect(target)) as copy:
-            live.backup(copy)
-    return digests
-
-
-def _sqlite_digests(file: Path) -> Digests:
-    with closing(sqlite3.connect(file)) as copy:
+def _back_up_sqlite(folder: StudyFolder, target: Path) -> tuple[Digests, Digests]:
+    """Copy a database; return the digests of its tables and those of the copy."""
+    live = open_database(folder.database_url)
+    # One transaction: the digests and the copy are of the same moment.
+    with closing(live), live.reading() as db, closing(sqlite3.connect(target)) as copy:
+        snapshot = _digests(db.connection())
+        source = db.connection().connection.driver_connection
+        assert isinstance(source, sqlite3.Connection)
+        source.backup(copy)
         (state,) = copy.execute("PRAGMA integrity_check").fetchone()
         # SQLite's integrity check does not look at foreign keys.
         if state != "ok" or copy.execute("PRAGMA foreign_key_check").fetchone():
             raise UsageError(f"The backup is damaged ({state}): check the disk and try again.")
-        return _read_sqlite(copy)
+    with _connected(URL.create("sqlite", database=str(target))) as restored:
+        return snapshot, _digests(restored)
 
 
-def _read_sqlite(connection: sqlite3.Connection) -> Digests:
-    digests = {}
-    for name in TABLES:
-        digest, count = hashlib.sha256(), 0
-        # SQLite's backup copies pages, so that the rows keep their ids.
-        for row in connection.execute(f"SELECT * FROM {name} ORDER BY rowid"):
-            # repr tells a number from its text, and None from an empty text.
-            digest.update(repr(row).encode())
-            count += 1
-        digests[name] = (count, digest.hexdigest())
-    return digests
-
-
-def _dump(url: URL, target: Path) -> Digests:
+def _back_up_postgresql(folder: StudyFolder, target: Path) -> tuple[Digests, Digests]:
+    """Dump a database and restore it into a new one; return the digests of both."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         raise UsageError(f"A backup needs {' and '.join(missing)}: apt install postgresql-client.")
+    url = make_url(folder.database_url)
     with _connected(url) as live:
         # At PostgreSQL's default level, each statement could see a newer state than the snapshot.
         # It can only be set before the first query.
         live.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-        snapshot = live.scalar(text("SELECT pg_export_snapshot()"))
-        digests = _read_postgresql(live)
+        exported = live.scalar(text("SELECT pg_export_snapshot()"))
+        snapshot = _digests(live)
         # Within the transaction: the snapshot ends with it.
-        _call(url, "pg_dump", "--format=custom", f"--snapshot={snapshot}", f"--file={target}")
-    return digests
-
-
-def _restored(url: URL, file: Path) -> Digests:
-    """Restore a backup into a new database, and return what it contains."""
+        _call(url, "pg_dump", "--format=custom", f"--snapshot={exported}", f"--file={target}")
     name = f"check_{uuid4().hex}"
     # PostgreSQL creates and drops databases only outside a transaction.
     with _connected(url, is_autocommit=True) as server:
@@ -276,24 +253,23 @@ def _restored(url: URL, file: Path) -> Digests:
         try:
             scratch = url.set(database=name)
             # The owner in the backup may be a role that this one must not act for.
-            _call(scratch, "pg_restore", "--no-owner", f"--dbname={name}", str(file))
+            _call(scratch, "pg_restore", "--no-owner", f"--dbname={name}", str(target))
             with _connected(scratch) as copy:
-                return _read_postgresql(copy)
+                return snapshot, _digests(copy)
         finally:
             server.execute(text(f"DROP DATABASE {name}"))
 
 
-def _read_postgresql(connection: Connection) -> Digests:
+def _digests(connection: Connection) -> Digests:
     digests = {}
-    for name in TABLES:
-        # The digest does not depend on the order of the rows, which a restored table has anew.
-        # string_agg gives NULL and not an empty text for a table without rows.
-        query = (
-            "SELECT count(*), coalesce(md5(string_agg(md5(t::text), '' ORDER BY md5(t::text))), '')"
-            f" FROM {name} t"
-        )
-        count, digest = connection.execute(text(query)).one()
-        digests[name] = (int(count), str(digest))
+    for table in Base.metadata.sorted_tables:
+        digest, n_rows = hashlib.sha256(), 0
+        rows = connection.execute(select(table).order_by(*table.primary_key))
+        for row in rows:
+            # repr tells a number from its text, and None from an empty text.
+            digest.update(repr(tuple(row)).encode())
+            n_rows += 1
+        digests[table.name] = (n_rows, digest.hexdigest())
     return digests
 
 

@@ -4,12 +4,12 @@ Platform ids are not included.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Select, and_, or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session as Db
 
 from eyechart_experiment.recruiters.recruiter import Outcome
@@ -18,6 +18,7 @@ from eyechart_experiment.storage.database_tables import (
     EXPIRED,
     FAILED,
     LIVE,
+    RESPONDED,
     ExclusionRow,
     ParticipantRow,
     ResponseRow,
@@ -126,146 +127,101 @@ def max_delta_v(images: Sequence[ShownImage]) -> float:
 
 def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[SessionRecord]:
     """Return a study's sessions in order of their start, or only the session `session_id`."""
-    sessions = (
-        select(SessionRow, ParticipantRow)
-        .join(ParticipantRow)
-        .where(SessionRow.study_id == study_id)
-    )
-    excluded = select(ExclusionRow).join(SessionRow).where(SessionRow.study_id == study_id)
-    served = (
-        select(TrialRow.session_id, TrialRow.served_at)
-        .join(SessionRow)
-        .where(SessionRow.study_id == study_id)
-    )
-    trials, lost = _responded(study_id), _dropped(study_id)
+    wanted = [SessionRow.study_id == study_id]
     if session_id is not None:
-        sessions = sessions.where(SessionRow.id == session_id)
-        excluded = excluded.where(SessionRow.id == session_id)
-        served = served.where(SessionRow.id == session_id)
-        trials = trials.where(TrialRow.session_id == session_id)
-        lost = lost.where(TrialRow.session_id == session_id)
-    responses: dict[int, list[TrialResponse]] = {}
+        wanted.append(SessionRow.id == session_id)
     images = _images(db, study_id, session_id)
+    responses: dict[int, list[TrialResponse]] = {}
     dropped: dict[int, list[DroppedTrial]] = {}
-    for owner, trial in _read_dropped(db, lost, images):
-        dropped.setdefault(owner, []).append(trial)
-    for owner, response in _read(db, trials, images):
-        responses.setdefault(owner, []).append(response)
-    rules: dict[int, tuple[tuple[str, str], ...]] = {}
-    for row in db.scalars(excluded.order_by(ExclusionRow.id)):
-        rules[row.session_id] = (*rules.get(row.session_id, ()), (row.rule, row.detail))
-    last: dict[int, datetime] = {}
-    for owner, moment in db.execute(served):
-        last[owner] = max(last.get(owner, moment), moment)
+    last_seen: dict[int, list[datetime]] = {}
+    now = datetime.now(UTC)
+    for row in db.execute(_TRIALS.where(*wanted)):
+        moments = last_seen.setdefault(row.session_id, [])
+        moments += [row.served_at, row.received_at or row.served_at]
+        shown = images.get(row.stimulus_id, ())
+        if row.state == RESPONDED:
+            response = TrialResponse(
+                number=row.number,
+                role=row.role,
+                truth=row.truth,
+                choice=row.choice,
+                correct=row.correct,
+                rt_ms=row.rt_ms,
+                stamps=row.stamps,
+                flags=tuple(map(str, row.flags)),
+                served_at=row.served_at,
+                received_at=row.received_at,
+                pair=row.pair,
+                images=shown,
+                stimulus=row.stimulus_id,
+            )
+            responses.setdefault(row.session_id, []).append(response)
+        # An expired trial stays live in the database until its stimulus is needed.
+        elif row.state == DROPPED or row.expires_at < now:
+            trial = DroppedTrial(
+                number=row.number,
+                role=row.role,
+                truth=row.truth,
+                reason=EXPIRED if row.state == LIVE else row.drop_reason,
+                served_at=row.served_at,
+                dropped_at=row.expires_at if row.state == LIVE else row.dropped_at,
+                pair=row.pair,
+                images=shown,
+                stimulus=row.stimulus_id,
+            )
+            dropped.setdefault(row.session_id, []).append(trial)
+    excluded: dict[int, tuple[tuple[str, str], ...]] = {}
+    exclusions = select(ExclusionRow).join(SessionRow).where(*wanted).order_by(ExclusionRow.id)
+    for exclusion in db.scalars(exclusions):
+        known = excluded.get(exclusion.session_id, ())
+        excluded[exclusion.session_id] = (*known, (exclusion.rule, exclusion.detail))
+    sessions = select(SessionRow, ParticipantRow).join(ParticipantRow).where(*wanted)
     return [
         SessionRecord(
-            session.id,
-            participant.code,
-            participant.platform,
-            session.state,
-            session.hz,
-            session.screen,
-            session.created_at,
-            session.finished_at,
-            max(
-                session.created_at,
-                last.get(session.id, session.created_at),
-                *(response.received_at for response in responses.get(session.id, ())),
-            ),
-            tuple(responses.get(session.id, ())),
-            rules.get(session.id, ()),
-            tuple(dropped.get(session.id, ())),
-            session.eyesight,
+            id=session.id,
+            subject=participant.code,
+            platform=participant.platform,
+            state=session.state,
+            hz=session.hz,
+            screen=session.screen,
+            created_at=session.created_at,
+            finished_at=session.finished_at,
+            last_seen=max([session.created_at, *last_seen.get(session.id, ())]),
+            responses=tuple(responses.get(session.id, ())),
+            excluded=excluded.get(session.id, ()),
+            dropped=tuple(dropped.get(session.id, ())),
+            eyesight=session.eyesight,
         )
         for session, participant in db.execute(sessions.order_by(SessionRow.id))
     ]
 
 
-def _responded(study_id: int) -> Select[*tuple[object, ...]]:
-    return (
-        select(
-            TrialRow.session_id,
-            TrialRow.stimulus_id,
-            TrialRow.number,
-            TrialRow.role,
-            StimulusRow.truth,
-            ResponseRow.choice,
-            ResponseRow.correct,
-            ResponseRow.rt_ms,
-            ResponseRow.stamps,
-            ResponseRow.flags,
-            TrialRow.served_at,
-            ResponseRow.received_at,
-            StimulusRow.pair,
-        )
-        .join(ResponseRow, ResponseRow.trial_id == TrialRow.id)
-        .join(StimulusRow, StimulusRow.id == TrialRow.stimulus_id)
-        .where(StimulusRow.study_id == study_id)
-        .order_by(TrialRow.session_id, TrialRow.number)
+# Columns and not rows, which take several times as long to read.
+_TRIALS = (
+    select(
+        TrialRow.session_id,
+        TrialRow.stimulus_id,
+        TrialRow.number,
+        TrialRow.role,
+        TrialRow.state,
+        TrialRow.served_at,
+        TrialRow.expires_at,
+        TrialRow.drop_reason,
+        TrialRow.dropped_at,
+        StimulusRow.truth,
+        StimulusRow.pair,
+        ResponseRow.choice,
+        ResponseRow.correct,
+        ResponseRow.rt_ms,
+        ResponseRow.stamps,
+        ResponseRow.flags,
+        ResponseRow.received_at,
     )
-
-
-def _read(
-    db: Db, query: Select[*tuple[object, ...]], images: Mapping[int, tuple[ShownImage, ...]]
-) -> Iterator[tuple[int, TrialResponse]]:
-    for row in db.execute(query):
-        response = TrialResponse(
-            number=row.number,
-            role=row.role,
-            truth=row.truth,
-            choice=row.choice,
-            correct=row.correct,
-            rt_ms=row.rt_ms,
-            stamps=row.stamps,
-            flags=tuple(map(str, row.flags)),
-            served_at=row.served_at,
-            received_at=row.received_at,
-            pair=row.pair,
-            images=images.get(row.stimulus_id, ()),
-            stimulus=row.stimulus_id,
-        )
-        yield row.session_id, response
-
-
-def _dropped(study_id: int) -> Select[*tuple[object, ...]]:
-    is_over = and_(TrialRow.state == LIVE, TrialRow.expires_at < datetime.now(UTC))
-    return (
-        select(
-            TrialRow.session_id,
-            TrialRow.stimulus_id,
-            TrialRow.number,
-            TrialRow.role,
-            StimulusRow.truth,
-            TrialRow.drop_reason,
-            TrialRow.served_at,
-            TrialRow.dropped_at,
-            TrialRow.state,
-            TrialRow.expires_at,
-            StimulusRow.pair,
-        )
-        .join(StimulusRow, StimulusRow.id == TrialRow.stimulus_id)
-        # An expired trial stays live in the database until its stimulus is needed.
-        .where(StimulusRow.study_id == study_id, or_(TrialRow.state == DROPPED, is_over))
-        .order_by(TrialRow.session_id, TrialRow.number)
-    )
-
-
-def _read_dropped(
-    db: Db, query: Select[*tuple[object, ...]], images: Mapping[int, tuple[ShownImage, ...]]
-) -> Iterator[tuple[int, DroppedTrial]]:
-    for row in db.execute(query):
-        trial = DroppedTrial(
-            number=row.number,
-            role=row.role,
-            truth=row.truth,
-            reason=EXPIRED if row.state == LIVE else row.drop_reason,
-            served_at=row.served_at,
-            dropped_at=row.expires_at if row.state == LIVE else row.dropped_at,
-            pair=row.pair,
-            images=images.get(row.stimulus_id, ()),
-            stimulus=row.stimulus_id,
-        )
-        yield row.session_id, trial
+    .join(SessionRow, SessionRow.id == TrialRow.session_id)
+    .join(StimulusRow, StimulusRow.id == TrialRow.stimulus_id)
+    .outerjoin(ResponseRow, ResponseRow.trial_id == TrialRow.id)
+    .order_by(TrialRow.session_id, TrialRow.number)
+)
 
 
 def _images(
