@@ -25,7 +25,7 @@ from eyechart.core.storage.locks import try_lock
 from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart.testsets.testset import read_testset
 from eyechart_experiment.design import stimulus_files, study_build
-from eyechart_experiment.storage.experiment_folder import open_study
+from eyechart_experiment.storage.experiment_folder import image_path, open_study, read_pixels
 from eyechart_experiment.study_config import config_from, read_config
 from study_inputs import SIDE, SMALL, TWO, draw_testset, save_real_images
 
@@ -89,7 +89,7 @@ def test_a_study_holds_the_pixels_of_the_test_set_and_nothing_else(
             )  # fmt: skip
         pixels = np.asarray(expected)
         assert hashlib.sha256(pixels.tobytes()).hexdigest() == sha256
-        assert open_study(study).read_pixels(sha256, SIDE) == pixels.tobytes()
+        assert read_pixels(study, sha256, SIDE) == pixels.tobytes()
     files = {path.stem for path in (study / "stimuli").iterdir()}
     assert files == {row[8] for row in shown}
 
@@ -436,7 +436,7 @@ def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
     one, two = (rows_in(tmp_path / name / "responses.sqlite", SHOWN) for name in ("study", "whole"))
     assert one == two
     for row in one:
-        open_study(study).read_pixels(row[8], SIDE)
+        read_pixels(study, row[8], SIDE)
 
 
 def test_a_list_of_images_that_is_wrong_is_not_believed(make, tmp_path, monkeypatch):
@@ -497,21 +497,21 @@ def test_images_that_were_damaged_are_found_and_mended(make, tmp_path):
     folder = open_study(tmp_path / "study")
     shown = rows_in(tmp_path / "study" / "responses.sqlite", SHOWN)
     names = sorted({row[8] for row in shown})[:4]
-    folder.image_path(names[0]).unlink()
-    folder.image_path(names[1]).write_bytes(b"no image")
-    Image.new("RGB", (SIDE, SIDE)).save(folder.image_path(names[2]))
-    Image.new("RGB", (SIDE, SIDE + 1)).save(folder.image_path(names[3]))
+    image_path(folder.path, names[0]).unlink()
+    image_path(folder.path, names[1]).write_bytes(b"no image")
+    Image.new("RGB", (SIDE, SIDE)).save(image_path(folder.path, names[2]))
+    Image.new("RGB", (SIDE, SIDE + 1)).save(image_path(folder.path, names[3]))
     words = ("is missing", "is damaged", "pixels differ", "pixels differ")
     for name, word in zip(names, words, strict=True):
         with pytest.raises(UsageError, match=f"{word}.*experiment new"):
-            folder.read_pixels(name, SIDE)
+            read_pixels(folder.path, name, SIDE)
     good = sorted({row[8] for row in shown})[4]
     with pytest.raises(UsageError, match="damaged"):
-        folder.read_pixels(good, SIDE + 1)
+        read_pixels(folder.path, good, SIDE + 1)
     result = make()
     assert result.status == 0 and "are valid" in result.out
     for name in names:
-        assert hashlib.sha256(folder.read_pixels(name, SIDE)).hexdigest() == name
+        assert hashlib.sha256(read_pixels(folder.path, name, SIDE)).hexdigest() == name
     assert rows_in(tmp_path / "study" / "responses.sqlite", SHOWN) == shown
 
 
@@ -673,7 +673,7 @@ def test_what_is_no_study_is_not_opened(make, tmp_path):
     folder = open_study(study)
     for name in ("../secret", "", "A" * 64, f"{'a' * 64}/x"):
         with pytest.raises(UsageError, match="64 hexadecimal digits"):
-            folder.image_path(name)
+            image_path(folder.path, name)
     (study / "secret").write_text("short")
     with pytest.raises(UsageError, match="is not a secret"):
         open_study(study)

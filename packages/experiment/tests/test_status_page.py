@@ -95,7 +95,7 @@ def test_the_reading_counts_what_was_stored(folder):
         """SELECT count(*) FROM response r
         JOIN trial t ON t.id = r.trial_id WHERE t.role = 'main'""",
     )
-    assert monitor.timing.flagged == pytest.approx(flagged[0][0] / main[0][0])
+    assert monitor.flagged == pytest.approx(flagged[0][0] / main[0][0])
     assert sum(count for count in monitor.filled.values()) == 60
     assert monitor.minutes == pytest.approx(6)
 

@@ -8,7 +8,7 @@ import base64
 import binascii
 import hmac
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,9 +16,9 @@ from functools import cache
 from importlib.resources import files
 from statistics import median
 from threading import Lock
-from time import monotonic
 from typing import get_args
 
+from cachetools import TTLCache
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from jinja2 import Environment
@@ -28,7 +28,6 @@ from sqlalchemy.orm import Session as Db
 from eyechart_experiment.design.budget import Prices
 from eyechart_experiment.payments.paying import newest_listing
 from eyechart_experiment.payments.payment_list import (
-    Payment,
     PayRates,
     SessionOutcome,
     listed_rates,
@@ -64,18 +63,6 @@ class StimulusProgress:
 
 
 @dataclass(frozen=True)
-class TimingQuality:
-    """Timing of the newest main responses, and refresh rates of the participants' screens.
-
-    `flagged` is the fraction of responses with a timing flag; None without responses.
-    """
-
-    n_responses: int
-    flagged: float | None
-    refresh_hz: Mapping[int, int]
-
-
-@dataclass(frozen=True)
 class StudyMonitor:
     """How a study is doing.
 
@@ -88,6 +75,9 @@ class StudyMonitor:
         minutes: Median duration of finished sessions, in minutes.
         hours_left: Estimated time until all responses are there, at the pace of the last hour.
         cost: Pay of all sessions that ended, including the platform's fee.
+        n_newest: Number of the newest main responses, from which the timing is judged.
+        flagged: Fraction of them with a timing flag; None without responses.
+        refresh_hz: Number of participants by the refresh rate of their screen.
     """
 
     name: str
@@ -104,7 +94,9 @@ class StudyMonitor:
     cost: Decimal
     currency: str
     fee_text: str
-    timing: TimingQuality
+    n_newest: int
+    flagged: float | None
+    refresh_hz: Mapping[int, int]
 
     @property
     def taken(self) -> int:
@@ -134,16 +126,17 @@ def read_monitor(
         status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
         groups, filled = _progress(db, study.id)
         hourly = _hourly(db, study.id, now)
-        timing = _timing(db, study.id)
+        newest, refresh_hz = _newest_flags(db, study.id), _refresh_rates(db, study.id)
     left = sum(group.wanted - group.taken for group in groups)
     total = sum((payment.amount for payment in payments), Decimal(0))
+    outcomes = Counter(payment.outcome for payment in payments)
     finished = [payment.minutes for payment in payments if payment.outcome == "finished"]
     return StudyMonitor(
         name=study.config.name,
         title=study.config.title,
         is_open=status == "open",
         now=now,
-        outcomes=_outcomes(payments),
+        outcomes={name: outcomes[name] for name in get_args(SessionOutcome)},
         excluded=dict(Counter(rule for row in payments for rule in row.excluded_by).most_common()),
         groups=groups,
         filled=filled,
@@ -155,13 +148,10 @@ def read_monitor(
         cost=total * (1 + Decimal(str(fee))),
         currency=rates.currency,
         fee_text=fee_text,
-        timing=timing,
+        n_newest=len(newest),
+        flagged=sum("timing" in flags for flags in newest) / len(newest) if newest else None,
+        refresh_hz=refresh_hz,
     )
-
-
-def _outcomes(payments: Sequence[Payment]) -> dict[str, int]:
-    counts = Counter(payment.outcome for payment in payments)
-    return {name: counts[name] for name in get_args(SessionOutcome)}
 
 
 def _progress(db: Db, study_id: int) -> tuple[tuple[StimulusProgress, ...], dict[int, int]]:
@@ -212,8 +202,9 @@ def _hourly(db: Db, study_id: int, now: datetime) -> tuple[int, ...]:
     return tuple(ages[hour] for hour in reversed(range(HOURS)))
 
 
-def _timing(db: Db, study_id: int) -> TimingQuality:
-    newest = db.scalars(
+def _newest_flags(db: Db, study_id: int) -> Sequence[Sequence[str]]:
+    """Return the flags of the newest main responses."""
+    return db.scalars(
         select(ResponseRow.flags)
         .join(TrialRow, TrialRow.id == ResponseRow.trial_id)
         .join(SessionRow, SessionRow.id == TrialRow.session_id)
@@ -222,29 +213,43 @@ def _timing(db: Db, study_id: int) -> TimingQuality:
         .order_by(ResponseRow.trial_id.desc())
         .limit(NEWEST)
     ).all()
-    rates = db.execute(
-        # Measured rates scatter: 59.9 and 60.1 Hz are the same kind of screen.
-        select(func.round(SessionRow.hz), func.count())
+
+
+def _refresh_rates(db: Db, study_id: int) -> dict[int, int]:
+    """Return the number of sessions by the refresh rate of the screen."""
+    # Measured rates scatter: 59.9 and 60.1 Hz are the same kind of screen.
+    rounded = func.round(SessionRow.hz)
+    rates = (
+        select(rounded, func.count())
         .where(SessionRow.study_id == study_id, SessionRow.hz.is_not(None))
-        .group_by(func.round(SessionRow.hz))
-    ).all()
-    return TimingQuality(
-        len(newest),
-        sum("timing" in flags for flags in newest) / len(newest) if newest else None,
-        {int(hz): n for hz, n in sorted(rates)},
+        .group_by(rounded)
     )
+    return {int(hz): n for hz, n in sorted(db.execute(rates).all())}
 
 
 FRESH_S = 10.0
 """Seconds for which a reading is shown again, so that watching costs little."""
 
-Read = Callable[[], StudyMonitor]
-
 
 def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = None) -> None:
     """Add the status page to a study's server."""
-    read = _kept(_reader(study, prices or Prices()))
-    token = status_token(study.secret)
+    planned = prices or Prices()
+    token, lock = status_token(study.secret), Lock()
+    kept: TTLCache[str, StudyMonitor] = TTLCache(maxsize=1, ttl=FRESH_S)
+
+    def read() -> StudyMonitor:
+        # Waiting requests get the reading for which they wait.
+        with lock:
+            monitor = kept.get("monitor")
+            if monitor is None:
+                listing = newest_listing(study.folder.path)
+                # What was listed is what is owed; the planned pay only stands in before that.
+                usual = usual_rates(study.config, planned.pay, planned.currency)
+                rates = listed_rates(listing) if listing else usual
+                now = datetime.now(UTC)
+                monitor = read_monitor(study, rates, now, planned.fee_fraction, planned.fee_text)
+                kept["monitor"] = monitor
+            return monitor
 
     # Plain functions and not coroutines: FastAPI runs them in threads, so that waiting for the
     # database or for the lock does not hold up participants.
@@ -264,35 +269,6 @@ def page_html(monitor: StudyMonitor) -> str:
     # Names of studies and rules are escaped.
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return template.from_string(_file("status.html")).render(m=monitor, peak=max(monitor.hourly))
-
-
-def _reader(study: OpenStudy, prices: Prices) -> Read:
-    def read() -> StudyMonitor:
-        listing = newest_listing(study.folder.path)
-        # What was listed is what is owed; the planned pay only stands in before that.
-        usual = usual_rates(study.config, prices.pay, prices.currency)
-        rates = listed_rates(listing) if listing else usual
-        now = datetime.now(UTC)
-        return read_monitor(study, rates, now, prices.fee_fraction, prices.fee_text)
-
-    return read
-
-
-def _kept(read: Read) -> Read:
-    """Return a reader that reads at most every `FRESH_S` seconds."""
-    lock = Lock()
-    # A list of at most one reading, which the closure can replace without nonlocal.
-    known: list[tuple[float, StudyMonitor]] = []
-
-    def fresh() -> StudyMonitor:
-        # Waiting requests get the reading for which they wait.
-        with lock:
-            # Not the wall clock, which may be set back.
-            if not known or monotonic() - known[0][0] > FRESH_S:
-                known[:] = [(monotonic(), read())]
-            return known[0][1]
-
-    return fresh
 
 
 def _locked(request: Request, token: str) -> Response | None:

@@ -32,7 +32,7 @@ from browser import launched
 from experiment_studies import Sizes, make_study
 from eyechart_experiment.storage.database import open_database
 from eyechart_experiment.storage.database_tables import ResponseRow, StimulusImageRow
-from eyechart_experiment.storage.experiment_folder import StudyFolder
+from eyechart_experiment.storage.experiment_folder import StudyFolder, image_path
 from machine_stalls import stalls, touches
 
 SIDE = 224
@@ -150,7 +150,7 @@ def _study(path: Path, trials: int) -> StudyFolder:
     )
     pixels = np.full((SIDE, SIDE, 3), COLOR, np.uint8)
     name = hashlib.sha256(pixels.tobytes()).hexdigest()
-    Image.fromarray(pixels).save(folder.image_path(name))
+    Image.fromarray(pixels).save(image_path(folder.path, name))
     database = open_database(folder.database_url)
     with database.writing() as db:
         db.execute(update(StimulusImageRow).values(sha256=name))

@@ -168,7 +168,7 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     stimuli = tuple(sorted(path.stem for path in folder.stimuli.glob("*.png")))
     (out / STIMULI).mkdir(mode=0o700)
     for digest in stimuli:
-        _add_stimulus(folder, digest, image_path(out, digest), previous)
+        _add_stimulus(folder, digest, out, previous)
     contents = BackupContents(
         version=1,
         study=str(folder.path.resolve()),
@@ -182,15 +182,16 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     return contents
 
 
-def _add_stimulus(folder: StudyFolder, digest: str, target: Path, previous: Path | None) -> None:
+def _add_stimulus(folder: StudyFolder, digest: str, out: Path, previous: Path | None) -> None:
     """Link a stimulus from the previous backup, or copy it from the study and check the copy."""
+    target = image_path(out, digest)
     if previous is not None:
         # Stimuli never change, so that all backups can share one copy.
         with suppress(OSError):
             os.link(image_path(previous, digest), target)
             return
-    copy_private(folder.image_path(digest), target)
-    read_pixels(target, digest, folder.config.side)
+    copy_private(image_path(folder.path, digest), target)
+    read_pixels(out, digest, folder.config.side)
 
 
 def copy_private(source: Path, target: Path) -> None:

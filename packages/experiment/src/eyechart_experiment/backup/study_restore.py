@@ -100,7 +100,7 @@ def read_backup(path: Path) -> StudyBackup:
     side = read_config(path / CONFIG).side
     for digest in contents.stimuli:
         try:
-            read_pixels(image_path(path, digest), digest, side)
+            read_pixels(path, digest, side)
         except UsageError:
             raise UsageError(
                 f"The backup's file {image_path(path, digest)} is missing or damaged: use another"

@@ -71,7 +71,7 @@ def good_images(testset: TestSet, rows: Collection[int], study: Path, side: int)
         if row not in wanted:
             continue
         try:
-            pixels = read_pixels(image_path(study, sha256), sha256, side)
+            pixels = read_pixels(study, sha256, side)
         except UsageError:
             continue
         levels = np.frombuffer(pixels, dtype=np.uint8).reshape(side, side, 3)

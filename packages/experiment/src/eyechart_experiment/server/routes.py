@@ -53,7 +53,7 @@ from eyechart_experiment.storage.database_tables import (
     StudyRow,
     TrialRow,
 )
-from eyechart_experiment.storage.experiment_folder import OpenStudy
+from eyechart_experiment.storage.experiment_folder import OpenStudy, read_pixels
 from eyechart_experiment.storage.tokens import Claim, read_token
 from eyechart_experiment.study_config import StudyConfig, choices_of
 
@@ -289,7 +289,7 @@ def make_app(
         check(bearer, known)
         if known.sha256 is None:
             raise Rejection(404, "no_image", "This image is not part of a live trial.")
-        pixels = study.folder.read_pixels(known.sha256, config.side)
+        pixels = read_pixels(study.folder.path, known.sha256, config.side)
         return Response(pixels, media_type="application/octet-stream")
 
     @app.put(

@@ -21,7 +21,12 @@ from eyechart_experiment.server.request_limits import (
 )
 from eyechart_experiment.server.routes import is_built, make_app
 from eyechart_experiment.storage.database_tables import StimulusImageRow, StimulusRow
-from eyechart_experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
+from eyechart_experiment.storage.experiment_folder import (
+    OpenStudy,
+    StudyFolder,
+    connect_study,
+    image_path,
+)
 from eyechart_experiment.storage.stimulus_counts import recount
 from eyechart_experiment.storage.withdrawal import apply_withdrawals
 
@@ -187,12 +192,12 @@ def _check_images(study: OpenStudy) -> None:
             .where(StimulusRow.study_id == study.id)
             .distinct()
         ).all()
-    folder = study.folder
-    missing = [name for name in names if not folder.image_path(name).is_file()]
+    folder = study.folder.path
+    missing = [name for name in names if not image_path(folder, name).is_file()]
     if missing:
         study.database.close()
         raise UsageError(
             f"{len(missing)} of {len(names)} images of the study are missing, such as"
-            f" {folder.image_path(missing[0])}: to regenerate them, re-run the command that created"
-            " the study."
+            f" {image_path(folder, missing[0])}: to regenerate them, re-run the command that"
+            " created the study."
         )

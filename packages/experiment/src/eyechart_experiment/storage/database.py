@@ -98,24 +98,18 @@ def _engine(url: str) -> Engine:
             name = parsed.database
             if not name or name == ":memory:" or name.startswith("file:") or "\0" in name:
                 raise UsageError("An SQLite database must be a file: sqlite:///responses.sqlite.")
-            engine = create_engine(
-                parsed,
-                poolclass=QueuePool,
-                pool_size=THREADS,
-                max_overflow=MORE,
-                pool_use_lifo=True,
-                # Parameters include ids of participants, which must not appear in errors and logs.
-                hide_parameters=True,
-            )
-            _tune_sqlite(engine)
-            return engine
-        return create_engine(
+        engine = create_engine(
             parsed,
+            poolclass=QueuePool,
             pool_size=THREADS,
             max_overflow=MORE,
             pool_use_lifo=True,
+            # Parameters include ids of participants, which must not appear in errors and logs.
             hide_parameters=True,
         )
+        if backend == "sqlite":
+            _tune_sqlite(engine)
+        return engine
     except UsageError:
         raise
     except (ArgumentError, NoSuchModuleError, ValueError):

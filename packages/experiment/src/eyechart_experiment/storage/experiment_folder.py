@@ -53,18 +53,6 @@ class StudyFolder:
         """SHA-256 of the secret in hexadecimal, as stored in the database."""
         return fingerprint(self.secret)
 
-    def image_path(self, sha256: str) -> Path:
-        """Return the path of the image with these pixels."""
-        return image_path(self.path, sha256)
-
-    def read_pixels(self, sha256: str, side: int) -> bytes:
-        """Return an image's pixels, side × side × 3 bytes.
-
-        Raises:
-            UsageError: If the file is missing or its pixels do not match `sha256`.
-        """
-        return read_pixels(self.image_path(sha256), sha256, side)
-
 
 def open_study(path: str | os.PathLike[str]) -> StudyFolder:
     """Return the study in a folder; raise `UsageError` if there is none."""
@@ -167,8 +155,13 @@ def image_path(study: Path, sha256: str) -> Path:
     return study / STIMULI / f"{sha256}.png"
 
 
-def read_pixels(path: Path, sha256: str, side: int) -> bytes:
-    """Return the pixels of a file, side × side × 3 bytes; raise if they do not match `sha256`."""
+def read_pixels(study: Path, sha256: str, side: int) -> bytes:
+    """Return the pixels of a study's image, side × side × 3 bytes.
+
+    Raises:
+        UsageError: If the file is missing or its pixels do not match `sha256`.
+    """
+    path = image_path(study, sha256)
     try:
         with Image.open(path) as image:
             # `Image.open` reads only the header; damaged pixels are found here.
