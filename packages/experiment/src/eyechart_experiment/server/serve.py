@@ -154,7 +154,7 @@ def make_server(
     apply_rules(study)
     with study.database.writing() as db:
         # The last run may have been interrupted, so recompute the counts from the stored trials.
-        recount(db, study.id)
+        recount(db, StimulusRow.study_id == study.id)
     app = make_app(
         study,
         more_hosts=more_hosts,

@@ -15,8 +15,6 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
-ROLES = ("main", "practice", "qualification", "catch")
-
 LIVE, RESPONDED, DROPPED = "live", "responded", "dropped"
 """States of a trial: handed out, responded to, lost (lease expired, page closed or reloaded)."""
 

@@ -94,20 +94,11 @@ def recount_session(db: Db, session: SessionRow) -> None:
     responded = select(TrialRow.stimulus_id).where(
         TrialRow.session_id == session.id, TrialRow.state == RESPONDED
     )
-    _recount(db, StimulusRow.id.in_(responded))
+    recount(db, StimulusRow.id.in_(responded))
 
 
-def recount(db: Db, study_id: int) -> None:
-    """Recompute the `taken` count of each stimulus in a study."""
-    _recount(db, StimulusRow.study_id == study_id)
-
-
-def recount_some(db: Db, stimuli: Sequence[int]) -> None:
-    """Recompute the `taken` counts of these stimuli."""
-    _recount(db, StimulusRow.id.in_(set(stimuli)))
-
-
-def _recount(db: Db, condition: ColumnElement[bool]) -> None:
+def recount(db: Db, condition: ColumnElement[bool]) -> None:
+    """Recompute the `taken` counts of the stimuli that satisfy a condition."""
     wanted = and_(condition, StimulusRow.capacity.is_not(None))
     # Lock first: otherwise trials that arrive in the meantime would be left out of the counts.
     db.execute(

@@ -26,11 +26,12 @@ from eyechart_experiment.storage.database_tables import (
     ParticipantRow,
     ResponseRow,
     SessionRow,
+    StimulusRow,
     StudyRow,
     TrialRow,
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy, StudyFolder, append_private
-from eyechart_experiment.storage.stimulus_counts import recount_some
+from eyechart_experiment.storage.stimulus_counts import recount
 from eyechart_experiment.storage.tokens import pseudonym_digest, withdrawn_digest
 
 LOG = "withdrawals.jsonl"
@@ -155,7 +156,7 @@ def _delete(db: Db, participant: ParticipantRow) -> None:
         db.execute(delete(table).where(table.participant_id == participant.id))
     db.execute(delete(ParticipantRow).where(ParticipantRow.id == participant.id))
     # This participant's responses and live trials are requested from other participants.
-    recount_some(db, seen)
+    recount(db, StimulusRow.id.in_(set(seen)))
 
 
 def active_identities(database: Database, study_id: int) -> int:
