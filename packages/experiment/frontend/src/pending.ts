@@ -17,8 +17,7 @@ export interface PendingStore {
 }
 
 const DATABASE = "eyechart";
-// Named as in version 1, so that responses that a page of version 1 left unsent are found.
-const STORE = "answers";
+const STORE = "responses";
 const PATIENCE = 2_000;
 
 /** Return a store in IndexedDB, or in memory if that is not available. */

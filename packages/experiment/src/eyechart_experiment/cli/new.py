@@ -69,26 +69,26 @@ def new(
     settings = with_side(settings, testset.header.stimulus, is_chosen="side" in chosen)
     minutes = settings.minutes if "minutes" in chosen else None
     plan = plan_study(testset, settings, request, prices, minutes)
-    device, order = find_device(request.device), plan.order
+    device = find_device(request.device)
     # before images are loaded, so that a folder that cannot be used is reported at once
-    build = StudyBuild(order)
-    source = find_source(request.images, testset.header.stimulus, leave_out=order.folder)
+    build = StudyBuild(plan)
+    source = find_source(request.images, testset.header.stimulus, leave_out=request.folder)
     with ProgressBars() as bars:
         images = source.load(Plan(), bars)
-        text = plan_text(plan, side_of(order, images))
+        text = plan_text(plan, side_of(plan, images))
         print(text, end="")
-        step = bars.begin("stimuli", len(order.rows))
+        step = bars.begin("stimuli", len(plan.rows))
         try:
             count = build.carry_out(images, device, text, step)
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: finished stimuli are in {order.folder}; run the same command"
+                f"Stopped: finished stimuli are in {request.folder}; run the same command"
                 " again to resume."
             ) from None
-    for warning in platform_warnings(order.config.recruiter_settings):
+    for warning in platform_warnings(plan.config.recruiter_settings):
         print(f"Note: {warning}")
     if build.is_finished:
-        print(f"{order.folder} already exists; all of its {count} stimuli are valid.")
+        print(f"{request.folder} already exists; all of its {count} stimuli are valid.")
     else:
-        quoted = shlex.quote(str(order.folder))
-        print(f"{order.folder}: {count} stimuli; next: eyechart experiment serve {quoted}")
+        quoted = shlex.quote(str(request.folder))
+        print(f"{request.folder}: {count} stimuli; next: eyechart experiment serve {quoted}")

@@ -35,7 +35,7 @@ BINS = 10
 
 def plan_text(plan: StudyPlan, side: int) -> str:
     """Return the plan as several lines of text, for images `side` px wide and high."""
-    config, stimuli = plan.order.config, plan.order.stimuli
+    config, stimuli = plan.config, plan.stimuli
     is_pairs = config.kind == "same-different"
     lines = [f"Study {config.name}: {config.title} ({config.kind}, {side} px)"]
     lines += _what_is_shown(stimuli)
@@ -46,10 +46,12 @@ def plan_text(plan: StudyPlan, side: int) -> str:
         lines.append(f"Stimuli by category: {categories}")
     lines += _corruptions(stimuli)
     advice = notes(config, stimuli)
-    if plan.drawn and not is_pairs:
-        options = " and ".join(f"--{role}-images" for role in plan.drawn)
+    roles = {stimulus.role for stimulus in stimuli} - plan.chosen.keys()
+    drawn = [role for role in (QUALIFICATION, CATCH) if role in roles]
+    if drawn and not is_pairs:
+        options = " and ".join(f"--{role}-images" for role in drawn)
         advice.append(
-            f"images of {' and '.join(plan.drawn)} trials are drawn at random, and an attentive"
+            f"images of {' and '.join(drawn)} trials are drawn at random, and an attentive"
             f" participant may not recognize all of them: choose easy ones with {options}."
         )
     if plan.left_out:
@@ -59,7 +61,7 @@ def plan_text(plan: StudyPlan, side: int) -> str:
         )
     lines += [f"Note: {note}" for note in advice]
     lines += _budget(plan)
-    lines += _pair_power(plan) if is_pairs else _precision(stimuli, plan.order.seed)
+    lines += _pair_power(plan) if is_pairs else _precision(stimuli, plan.request.seed)
     return "\n".join(lines) + "\n"
 
 
@@ -138,7 +140,7 @@ def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
 
 
 def _budget(plan: StudyPlan) -> list[str]:
-    config, collection = plan.order.config, plan.collection
+    config, collection = plan.config, plan.collection
     budget, prices = plan.budget, plan.prices
     share = f"{collection.complete_share:.0%} of the simulated studies end with all responses"
     if collection.is_complete:
@@ -200,12 +202,14 @@ def _precision(stimuli: Sequence[PlannedStimulus], seed: int) -> list[str]:
 
 def _pair_power(plan: StudyPlan) -> list[str]:
     by_pair: Counter[str] = Counter()
-    for stimulus in plan.order.stimuli:
+    for stimulus in plan.stimuli:
         if stimulus.role == MAIN and stimulus.pair is not None:
             by_pair[stimulus.pair] += stimulus.capacity or 0
     # Every pair can show at least what the one with the fewest responses can.
     n_responses = min(by_pair.values())
-    detectable, alike = pair_power(n_responses, plan.budget.counting, len(by_pair), plan.order.seed)
+    detectable, alike = pair_power(
+        n_responses, plan.budget.counting, len(by_pair), plan.request.seed
+    )
     if detectable is None:
         text = "too few responses to tell any accuracy apart from guessing; raise --k"
     else:

@@ -4,7 +4,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import JsonValue
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
@@ -22,7 +21,6 @@ from eyechart_experiment.design.stimulus_design import (
     design_categories,
     source_loads,
 )
-from eyechart_experiment.design.study_build import StudyOrder, StudyOrigin
 from eyechart_experiment.design.study_samples import (
     StudyImage,
     find_images,
@@ -30,7 +28,6 @@ from eyechart_experiment.design.study_samples import (
     read_rows,
 )
 from eyechart_experiment.design.study_settings import MINUTES, PER_PAIR, StudyRequest
-from eyechart_experiment.storage.experiment_folder import full_url, read_secret
 from eyechart_experiment.study_config import StudyConfig
 
 PLANNED_SHARE = 0.95
@@ -71,20 +68,36 @@ class Collection:
         return self.complete_share >= PLANNED_SHARE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StudyPlan:
     """A planned study, the collection of its responses, and its budget.
 
-    `left_out` is the number of images whose Δv is unknown. `drawn` are the roles, of the
-    qualification and catch trials, whose images were drawn at random.
+    Attributes:
+        request: What the experimenter requested.
+        config: Final settings, except for the size of the images.
+        testset: The test set from which the stimuli were chosen.
+        stimuli: The stimuli.
+        chosen: The images that the experimenter chose for qualification and catch trials.
+        collection: How the collection of responses ends.
+        budget: Participants, duration and cost.
+        prices: Prices from which the budget was computed.
+        left_out: Number of images whose Δv is unknown.
     """
 
-    order: StudyOrder
+    request: StudyRequest
+    config: StudyConfig
+    testset: TestSet
+    stimuli: Sequence[PlannedStimulus]
+    chosen: Chosen
     collection: Collection
     budget: Budget
     prices: Prices
     left_out: int
-    drawn: tuple[str, ...]
+
+    @property
+    def rows(self) -> set[int]:
+        """The test-set rows whose images are shown."""
+        return {row.row for planned in self.stimuli for row in planned.images}
 
 
 def plan_study(
@@ -128,35 +141,17 @@ def plan_study(
         config, responses, source_loads(stimuli), prices, minutes, collection.n_participants
     )
     consent = config.consent.replace(MINUTES, str(budget.minutes))
-    # Plain JSON values, as they are read back from the record of the build.
-    design: dict[str, JsonValue] = {
-        "catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair,
-    }  # fmt: skip
-    for role, images in chosen.items():
-        design[role] = [*sorted(image.digest for image in images)]
-    order = StudyOrder(
-        folder=request.folder,
+    return StudyPlan(
+        request=request,
         config=replace(config, minutes=budget.minutes, consent=consent),
         testset=testset,
         stimuli=stimuli,
-        seed=request.seed,
-        design=design,
-        database=None if request.database is None else full_url(request.database),
-        secret=None if request.secret is None else read_secret(request.secret),
-        # Names alone: the folders of a machine are nobody else's business.
-        origin=StudyOrigin(
-            testset=request.testset.resolve().name,
-            images="demo images" if request.images is None else request.images.resolve().name,
-            suite=testset.plan.suite,
-            sampling=str(testset.plan.sampling),
-            n=testset.plan.n,
-            seed=testset.plan.seed,
-        ),
+        chosen=chosen,
+        collection=collection,
+        budget=budget,
+        prices=prices,
+        left_out=sum(row.delta_v is None for row in rows if not row.is_clean),
     )
-    roles = {stimulus.role for stimulus in stimuli} - chosen.keys()
-    drawn = tuple(role for role in (QUALIFICATION, CATCH) if role in roles)
-    left_out = sum(row.delta_v is None for row in rows if not row.is_clean)
-    return StudyPlan(order, collection, budget, prices, left_out, drawn)
 
 
 def _admission(

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.core.storage.locks import try_lock
 from eyechart.images.imageset import ImageSet
-from eyechart.testsets.testset import TestSet
+from eyechart_experiment.design.planning import StudyPlan
 from eyechart_experiment.design.stimulus_design import PlannedStimulus
 from eyechart_experiment.design.stimulus_files import (
     good_images,
@@ -60,7 +60,10 @@ class StudyIdentity(Record):
 
 
 class StudyOrigin(Record):
-    """Where the stimuli of a study come from, for its readers: names of files, without folders."""
+    """Where the stimuli of a study come from, for its readers.
+
+    Files are named without their folders: those of a machine are nobody else's business.
+    """
 
     testset: str
     images: str
@@ -78,48 +81,6 @@ class BuildRecord(Record):
     origin: StudyOrigin
 
 
-@dataclass(frozen=True)
-class StudyOrder:
-    """A requested study.
-
-    Attributes:
-        config: Final settings, except for the size of the images.
-        design: Other values on which the choice of stimuli depends.
-        database: The URL of the database, or None for an SQLite file in the folder.
-        secret: The secret of an earlier study in the same database.
-        origin: Where the stimuli come from.
-    """
-
-    folder: Path
-    config: StudyConfig
-    testset: TestSet
-    stimuli: Sequence[PlannedStimulus]
-    seed: int
-    design: Mapping[str, JsonValue]
-    database: str | None
-    secret: bytes | None
-    origin: StudyOrigin
-
-    @property
-    def rows(self) -> set[int]:
-        """The test-set rows whose images are shown."""
-        return {row.row for planned in self.stimuli for row in planned.images}
-
-    def identity(self) -> StudyIdentity:
-        """Return the settings that must be unchanged for the build to resume."""
-        return StudyIdentity(
-            config={name: value for name, value in self.config.plain().items() if name != "side"},
-            testset=self.testset.digest,
-            seed=self.seed,
-            design=dict(self.design),
-            # Hashed, because the URL may contain a password.
-            database=None
-            if self.database is None
-            else hashlib.sha256(self.database.encode()).hexdigest()[:16],
-            secret=None if self.secret is None else study_files.fingerprint(self.secret),
-        )
-
-
 class StudyBuild:
     """The build of a study, checked against its folder; `carry_out` writes it.
 
@@ -129,26 +90,31 @@ class StudyBuild:
         UsageError: If the folder contains anything other than this study.
     """
 
-    def __init__(self, order: StudyOrder) -> None:
-        where = order.folder
-        began = _look(where, order.identity())
-        self.order = order
+    def __init__(self, plan: StudyPlan) -> None:
+        request, where = plan.request, plan.request.folder
+        self._plan, self._folder = plan, where
+        self._database = (
+            None if request.database is None else study_files.full_url(request.database)
+        )
+        shared = None if request.secret is None else study_files.read_secret(request.secret)
+        self._identity = _identity(plan, self._database, shared)
+        began = _look(where, self._identity)
         self.is_finished = (where / study_files.CONFIG).exists()
         if self.is_finished:
             side = read_config(where / study_files.CONFIG).side
             rows = self._shown()
-            if len(good_images(order.testset, rows, where, side)) == len(rows):
+            if len(good_images(plan.testset, rows, where, side)) == len(rows):
                 raise UsageError(f"{where} is already a study: choose another folder.")
         if (where / study_files.SECRET).exists():
             self._secret = study_files.read_secret(where / study_files.SECRET)
         else:
-            self._secret = order.secret or study_files.new_secret()
+            self._secret = shared or study_files.new_secret()
         self._created_at = began or datetime.now(UTC)
-        if order.database is not None:
-            opened = open_database(order.database, create=True)
+        if self._database is not None:
+            opened = open_database(self._database, create=True)
             # For its checks: another study of this name is rejected before images are rendered.
             with closing(opened) as database, database.reading() as db:
-                self._is_stored(db, order.config)
+                self._is_stored(db, plan.config)
 
     def carry_out(self, images: ImageSet, device: torch.device, text: str, step: Advance) -> int:
         """Build the study and return the number of images it shows.
@@ -156,8 +122,8 @@ class StudyBuild:
         `text` is the plan in words, which is stored with the study; `step` is called after each
         image.
         """
-        order, where = self.order, self.order.folder
-        config = replace(order.config, side=side_of(order, images))
+        plan, where = self._plan, self._folder
+        config = replace(plan.config, side=side_of(plan, images))
         try:
             where.mkdir(exist_ok=True)
             with try_lock(where / RECORD) as ours:
@@ -167,9 +133,9 @@ class StudyBuild:
                     )
                 remove_leftovers([where, where / study_files.STIMULI])
                 self._begin()
-                rows = self._shown() if self.is_finished else order.rows
+                rows = self._shown() if self.is_finished else plan.rows
                 digests = make_images(
-                    order.testset, images, rows, where, device=device, side=config.side, step=step
+                    plan.testset, images, rows, where, device=device, side=config.side, step=step
                 )
                 if not self.is_finished:
                     with atomic_file(where / study_files.PLAN) as temporary:
@@ -186,22 +152,29 @@ class StudyBuild:
 
     def _shown(self) -> set[int]:
         """Return the test-set rows that a finished study shows, even if its image list was lost."""
-        return self.order.rows | recorded_images(self.order.folder).keys()
+        return self._plan.rows | recorded_images(self._folder).keys()
 
     def _begin(self) -> None:
-        order, where = self.order, self.order.folder
+        plan, where = self._plan, self._folder
+        request = plan.request
         # The record first: without it, the other files would count as those of another program.
         if not (where / RECORD).exists():
-            record = BuildRecord(
-                began=self._created_at, settings=order.identity(), origin=order.origin
+            origin = StudyOrigin(
+                testset=request.testset.resolve().name,
+                images="demo images" if request.images is None else request.images.resolve().name,
+                suite=plan.testset.plan.suite,
+                sampling=str(plan.testset.plan.sampling),
+                n=plan.testset.plan.n,
+                seed=plan.testset.plan.seed,
             )
+            record = BuildRecord(began=self._created_at, settings=self._identity, origin=origin)
             with atomic_file(where / RECORD) as temporary:
                 temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
         if not (where / study_files.SECRET).exists():
             study_files.write_private(where / study_files.SECRET, f"{self._secret.hex()}\n")
-        if order.database is not None and not (where / study_files.DATABASE).exists():
+        if self._database is not None and not (where / study_files.DATABASE).exists():
             # The database URL may contain a password.
-            study_files.write_private(where / study_files.DATABASE, f"{order.database}\n")
+            study_files.write_private(where / study_files.DATABASE, f"{self._database}\n")
 
     def _is_stored(self, db: Db, config: StudyConfig) -> bool:
         """Return whether this study is already stored, as a resumed build may find it.
@@ -248,9 +221,9 @@ class StudyBuild:
         )
         db.add(study)
         db.flush()
-        stimuli = self.order.stimuli
+        stimuli = self._plan.stimuli
         source_ids = _add_sources(db, stimuli)
-        orders = np.random.default_rng(self.order.seed).random(len(stimuli))
+        orders = np.random.default_rng(self._plan.request.seed).random(len(stimuli))
         db.add_all(
             StimulusRow(
                 study_id=study.id,
@@ -277,17 +250,16 @@ class StudyBuild:
         )
 
 
-def side_of(order: StudyOrder, images: ImageSet) -> int:
+def side_of(plan: StudyPlan, images: ImageSet) -> int:
     """Return the width and height in px of a study's images, which must all be the same."""
-    used = {row.digest for planned in order.stimuli for row in planned.images}
+    used = {row.digest for planned in plan.stimuli for row in planned.images}
     known = zip(images.digests, images.sizes, images.listed, strict=True)
     sizes = {size: image.name for digest, size, image in known if digest in used}
     odd = next((size for size in sizes if size[0] != size[1]), None)
     if odd is not None:
         raise UsageError(
-            f"The images of a study must be square, but {sizes[odd]} is {odd[1]} × {odd[0]} px: "
-            "make the test set"
-            " with --stimulus 224."
+            f"The images of a study must be square, but {sizes[odd]} is {odd[1]} × {odd[0]} px:"
+            " make the test set with --stimulus 224."
         )
     if len(sizes) > 1:
         (one, _), (two, _) = list(sizes)[:2]
@@ -296,7 +268,26 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
             f" and {sizes[two, two]} is {two}: make the test set with --stimulus 224."
         )
     # No size at all: none of the images is in the test set, which a later check reports by name.
-    return next(iter(sizes), (order.config.side, 0))[0]
+    return next(iter(sizes), (plan.config.side, 0))[0]
+
+
+def _identity(plan: StudyPlan, database: str | None, secret: bytes | None) -> StudyIdentity:
+    request = plan.request
+    # Plain JSON values, as they are read back from the record of the build.
+    design: dict[str, JsonValue] = {
+        "catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair,
+    }  # fmt: skip
+    for role, images in plan.chosen.items():
+        design[role] = [*sorted(image.digest for image in images)]
+    return StudyIdentity(
+        config={name: value for name, value in plan.config.plain().items() if name != "side"},
+        testset=plan.testset.digest,
+        seed=request.seed,
+        design=design,
+        # Hashed, because the URL may contain a password.
+        database=None if database is None else hashlib.sha256(database.encode()).hexdigest()[:16],
+        secret=None if secret is None else study_files.fingerprint(secret),
+    )
 
 
 def _look(where: Path, identity: StudyIdentity) -> datetime | None:
