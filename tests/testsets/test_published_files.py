@@ -13,10 +13,10 @@ import eyechart as ec
 import small_models
 from commands import assert_rejected
 from eyechart.images import imageset
-from eyechart.images.published_folders import list_published
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
+from eyechart.testsets.published_sources import list_published
 from eyechart.testsets.samples import plan_samples
 from eyechart.testsets.stimuli import iterate_samples
 from published_files import TWO, cheap_folder, publish, recorded

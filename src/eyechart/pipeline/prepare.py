@@ -19,7 +19,6 @@ from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import CLASSES
 from eyechart.images.labels.matching import are_numbers, map_hint, native_labels
 from eyechart.images.labels.spaces import ENTRY16
-from eyechart.images.published_source import PublishedArrays
 from eyechart.models.find import reject_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
@@ -36,6 +35,7 @@ from eyechart.predictions.batches import (
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import PREDICTIONS_FOLDER
 from eyechart.testsets.plan import Plan
+from eyechart.testsets.published_sources import PublishedArrays
 from eyechart.testsets.samples import Samples, counts_of, plan_samples
 from eyechart.testsets.testset import read_testset
 from eyechart.visual_change.registry import find_ruler

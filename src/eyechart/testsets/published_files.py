@@ -23,16 +23,16 @@ from eyechart.images.image_files import unread_notes
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
-from eyechart.images.published_folders import find_folders, is_one_corruption, list_published
-from eyechart.images.published_source import (
-    CorruptedSource,
-    find_arrays,
-    open_arrays,
-    open_images,
-    to_planes,
-)
+from eyechart.images.published_source import CorruptedSource, open_images, to_planes
 from eyechart.images.stimulus import FILES, Stimulus, find_stimulus, resolve_auto
 from eyechart.testsets.plan import Plan
+from eyechart.testsets.published_sources import (
+    find_arrays,
+    find_folders,
+    is_one_corruption,
+    list_published,
+    open_arrays,
+)
 from eyechart.testsets.samples import choose_images
 
 FEW = 20

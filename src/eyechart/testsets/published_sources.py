@@ -1,7 +1,9 @@
-"""ImageNet-C's published layout: ROOT/CORRUPTION/SEVERITY/CLASS/FILE.
+"""Published corrupted images, read from files: the folders of ImageNet-C, the arrays of CIFAR-10-C.
 
-The published tar files add a folder (noise, blur, weather, digital, extra) above the corruptions,
-which is accepted as well. File names are nearly the same in every folder.
+ImageNet-C's layout is ROOT/CORRUPTION/SEVERITY/CLASS/FILE. The published tar files add a folder
+(noise, blur, weather, digital, extra) above the corruptions, which is accepted as well. File names
+are nearly the same in every folder. In CIFAR-10-C's layout, CORRUPTION.npy has all images at
+severity 1, then 2, … 5; arrays are memory-mapped, and only the requested images are read.
 """
 
 import os
@@ -14,15 +16,26 @@ from sys import intern
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from eyechart.core.arguments import resolved_path
+from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, plural, verb
 from eyechart.core.progress import Advance, no_advance
 from eyechart.images.image_files import IMAGE_SUFFIXES, READERS, read_image
 from eyechart.images.image_list import ListedImage, printable
-from eyechart.images.published_source import SEVERITIES, ReadResult
+from eyechart.images.published_source import (
+    CLASSES,
+    CLEAN,
+    LABELS,
+    SEVERITIES,
+    Levels,
+    ReadResult,
+    open_images,
+    open_labels,
+    to_planes,
+)
 from eyechart.images.stimulus import STIMULI
 
 GROUPS = ("noise", "blur", "weather", "digital", "extra")
@@ -300,3 +313,126 @@ def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
         else:
             return image.height, image.width
     raise UsageError(f"The first images in {root} cannot be read; the last error is: {why}")
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedArrays:
+    """Images in arrays (5 N, H, W, 3), sorted by severity.
+
+    `places` are the positions of the selected images.
+    """
+
+    arrays: Mapping[str, Levels]
+    listed: tuple[ListedImage, ...]
+    size: tuple[int, int]
+    count: int
+    places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> ReadResult:
+        """Return the images at these positions, each at its severity."""
+        # An array contains all images at severity 1, then all at severity 2, and so on.
+        rows = (np.asarray(severities) - 1) * self.count + self.places[np.asarray(places)]
+        return ReadResult(to_planes(self.arrays[corruption][rows]), np.ones(len(rows), dtype=bool))
+
+    def take(self, places: Sequence[int]) -> "PublishedArrays":
+        """Return a subset: the images at these positions."""
+        images = tuple(self.listed[index] for index in places)
+        return PublishedArrays(
+            self.arrays, images, self.size, self.count, self.places[np.asarray(places)]
+        )
+
+
+def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list[str]] | None:
+    """Find the arrays in a folder that has the layout of CIFAR-10-C.
+
+    If the folder has a labels file, every image array counts as a corruption, regardless of its
+    name. If no array is named after a known corruption, all arrays count as corruptions, provided
+    the folder has no subfolders.
+
+    Returns:
+        A mapping from corruptions to their files, known corruptions first, and the names of files
+        that are not used. None if the folder has a different layout.
+    """
+    files = {
+        path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
+    }
+    arrays = {name: files[name] for name in known if name in files}
+    has_labels = (root / LABELS).exists()
+    if not arrays and has_labels and not any(path.is_dir() for path in root.iterdir()):
+        return (files, []) if files else None
+    # If some corruptions are known, other arrays count only if they contain images; the rest are
+    # reported.
+    unknown = {name: path for name, path in files.items() if name not in known}
+    more = {name: path for name, path in unknown.items() if has_labels and _is_image_array(path)}
+    unused = [path.name for name, path in unknown.items() if name not in more]
+    return (arrays | more, unused) if arrays else None
+
+
+def _is_image_array(path: Path) -> bool:
+    """Return whether a file is an array of images."""
+    try:
+        open_images(path)
+    except UsageError:
+        return False
+    return True
+
+
+def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
+    """Return the images in these files with the labels from the same folder.
+
+    Raises:
+        UsageError: If the arrays differ in shape, or do not contain five severities with labels.
+    """
+    arrays = {name: open_images(path) for name, path in files.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    first = next(iter(shapes))
+    for name, shape in shapes.items():
+        if shape != shapes[first]:
+            raise UsageError(
+                f"All arrays must have the same shape, got {shapes[first]} in {files[first]} and "
+                f"{shape} in {files[name]}: download the dataset again, or select other "
+                "corruptions with --corruption."
+            )
+    rows, height, width, _ = shapes[first]
+    if rows % len(SEVERITIES):
+        raise UsageError(
+            f"{files[first]} must contain the same number of images at each of 5 severities, got "
+            f"{rows} in total: download it again."
+        )
+    count = rows // len(SEVERITIES)
+    names = _class_names(root / CLASSES, _labels_of_severities(root / LABELS, rows))
+    images = tuple(
+        ListedImage(root / LABELS, str(number), label) for number, label in enumerate(names)
+    )
+    return PublishedArrays(arrays, images, (height, width), count, np.arange(count))
+
+
+def _labels_of_severities(path: Path, rows: int) -> list[int]:
+    """Return the class number of each image; raise an error if severities have different labels."""
+    labels = open_labels(path, rows)
+    by_severity = labels.reshape(len(SEVERITIES), -1)
+    # A position selects an image at every severity, so its label must not depend on it.
+    if labels.min() < 0 or (by_severity != by_severity[0]).any():
+        raise UsageError(
+            f"{path} must contain the same non-negative class numbers for each of 5 severities;"
+            " the file is damaged or belongs to another dataset."
+        )
+    return [int(label) for label in by_severity[0]]
+
+
+def _class_names(path: Path, numbers: Sequence[int]) -> list[str]:
+    """Return the name of each class number from a file; without a file, the number as text."""
+    try:
+        names = regular_file(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        return [str(number) for number in numbers]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"Cannot read {path}: {error}.") from None
+    # Two classes with the same name could not be told apart in results.
+    if max(numbers) >= len(names) or not all(names) or len(set(names)) < len(names):
+        raise UsageError(
+            f"{path} must name each class once, one per line, but has"
+            f" {count_of(len(names), 'line')} for class numbers up to {max(numbers)}: complete it,"
+            " or remove it."
+        )
+    return [names[number] for number in numbers]
