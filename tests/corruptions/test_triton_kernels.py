@@ -9,7 +9,7 @@ import torch
 from eyechart.core import randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import blur, color
-from eyechart.corruptions.kernels import arithmetic, filters, shuffle
+from eyechart.corruptions.kernels import arithmetic, correlation, filters, shuffle
 from eyechart.corruptions.kernels.filters import median_filter
 from eyechart.images import identity
 from eyechart.visual_change.gray import HALF, SHIFT, WEIGHTS, to_gray
@@ -124,7 +124,7 @@ def test_filters_agree_far_beyond_8_bits(images, border):
     kernels = blur.disk_kernels(np.array([0, 0.7, 2]), np.array([0, 1, 0.5]), CPU)
     kernels = kernels.to(torch.float32)
     computed = correlate_in_triton(images, kernels, border)
-    expected = filters.correlate_fft(images, kernels, border)
+    expected = correlation.correlate_fft(images, kernels, border)
     torch.testing.assert_close(computed, expected, rtol=0, atol=1e-7)
 
 
