@@ -537,7 +537,7 @@ def test_of_many_pairs_those_that_lack_most_are_shown(study, run, monkeypatch):
     told = status_of(study)
     groups = tuple(StimulusGroup(f"a|b{place:02d}", 4, 0, place, 60) for place in range(60))
     told = replace(told, kind="same-different", groups=groups[::-1], curves={})
-    monkeypatch.setattr("eyechart_experiment.cli.status._look", lambda found: told)
+    monkeypatch.setattr("eyechart_experiment.cli.export._look", lambda found: told)
     result = run("experiment", "status", study.path)
     lines = result.out.splitlines()
     assert len(lines) <= 32 and "… and 36 more" in lines[-1]
@@ -552,7 +552,7 @@ def test_watching_ends_with_ctrl_c_and_status_0(study, run, monkeypatch):
         if len(looked) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("eyechart_experiment.cli.status.time.sleep", interrupt)
+    monkeypatch.setattr("eyechart_experiment.cli.export.time.sleep", interrupt)
     result = run("experiment", "status", study.path, "--watch", "--every", 0.5)
     assert result.status == 0 and not result.err
     assert looked == [0.5] * 3 and "small, open:" in result.out

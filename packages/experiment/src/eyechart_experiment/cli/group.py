@@ -1,13 +1,11 @@
 """`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
 from eyechart.cli.shared.help import CommandLine
-from eyechart_experiment.cli.backup import backup, restore
-from eyechart_experiment.cli.export import export, preregister
+from eyechart_experiment.cli.export import export, preregister, status
 from eyechart_experiment.cli.new import new
 from eyechart_experiment.cli.payments import pay, payments, recruit, verify
-from eyechart_experiment.cli.serve import close, forget, pilot, serve, withdraw
+from eyechart_experiment.cli.serve import backup, close, forget, pilot, restore, serve, withdraw
 from eyechart_experiment.cli.simulate import simulate
-from eyechart_experiment.cli.status import status
 
 app = CommandLine(help="Collect human responses in a browser experiment.")
 app.command("new")(new)

@@ -1,4 +1,7 @@
-"""`eyechart experiment serve`, `close`, `pilot`, `withdraw` and `forget`: running a study."""
+"""Commands for a running study.
+
+`eyechart experiment serve`, `close`, `pilot`, `withdraw`, `forget`, `backup` and `restore`.
+"""
 
 import sys
 from contextlib import suppress
@@ -8,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import Only, derived_options, folder
+from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.derived_options import folder as folder_path
 from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -16,7 +20,9 @@ from eyechart.core.phrases import count_of, verb
 from eyechart_experiment.design.budget import Prices
 
 GROUP = "Server"
-StudyPath = Annotated[Path, typer.Argument(metavar="STUDY", parser=folder, help="Study folder.")]
+StudyPath = Annotated[
+    Path, typer.Argument(metavar="STUDY", parser=folder_path, help="Study folder.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +197,71 @@ def forget(
             return
         count = forget_identities(opened.database, opened.id)
     print(f"Deleted the platform ids of {count_of(count, 'session')}.")
+
+
+@examples(
+    "eyechart experiment backup study --out /var/backups/eyechart",
+    "eyechart experiment backup study --out backups --keep 48",
+)
+def backup(
+    study: StudyPath,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", parser=folder_path, help="Folder for backups."),
+    ],
+    keep: Annotated[int, typer.Option(help="Number of backups to keep.", min=1)] = 14,
+) -> None:
+    """Back up a study while it is in use, and check that it can be restored."""
+    from eyechart_experiment.backup.study_backup import back_up
+    from eyechart_experiment.storage.experiment_folder import open_study
+
+    done = back_up(open_study(study), out, keep)
+    print(
+        f"{done.folder}: {count_of(done.contents.n_responses, 'response')} and"
+        f" {len(done.contents.stimuli):,} stimuli; restored and compared."
+    )
+
+
+@examples(
+    "eyechart experiment restore /var/backups/eyechart/study-20260401T120000000000Z",
+    "eyechart experiment restore backups/study-20260401T120000000000Z study",
+)
+def restore(
+    backup: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BACKUP", parser=folder_path, help="Backup, written by experiment backup."
+        ),
+    ],
+    study: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="STUDY",
+            parser=folder_path,
+            help="Study folder, which may be missing; where the study was if omitted.",
+        ),
+    ] = None,
+) -> None:
+    """Restore a study from a backup, after stopping its server."""
+    from eyechart_experiment.backup.study_restore import restore as put_back
+
+    done = put_back(backup, study)
+    contents = done.backup.contents
+    made = f"{contents.created_at:%Y-%m-%d %H:%M} UTC"
+    if done.command:
+        print(
+            f"{done.folder.path}: the files are restored; PostgreSQL has its own tools for the"
+            f" database of {made}: {done.command}"
+        )
+        print("Then start the server, which deletes participants who have withdrawn since.")
+        return
+    responses = count_of(contents.n_responses, "response")
+    are = verb(contents.n_responses, "is")
+    print(f"{done.folder.path}: {responses} of {made} {are} restored.")
+    if done.n_withdrawn:
+        print(f"  Withdrawals applied again: {done.n_withdrawn:,}.")
+    if done.aside is not None:
+        print(f"  The former database is in {done.aside}; delete it when you do not need it.")
 
 
 def _is_confirmed(question: str, yes: bool) -> bool:
