@@ -125,11 +125,11 @@ def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
 
 
 def _curves(state: "StudyStatus") -> "RenderableType":
-    from eyechart_experiment.export.study_status import PLACES
+    from eyechart_experiment.export.study_status import SHOWN_DELTA_V
 
-    table = _table("corruption", *(f"acc. at Δv {delta_v:g}" for delta_v in PLACES))
+    table = _table("corruption", *(f"acc. at Δv {delta_v:g}" for delta_v in SHOWN_DELTA_V))
     for group in _shown(state):
-        rates = state.curves.get(group.name, (None,) * len(PLACES))
+        rates = state.curves.get(group.name, (None,) * len(SHOWN_DELTA_V))
         table.add_row(group.name, f"{group.n_responses:,}/{group.wanted:,}", *map(_rate, rates))
     return table
 

@@ -198,8 +198,8 @@ def _match(
         # Two images of a stimulus never have the same source image.
         cost[one.digests[near][:, None] == other.digests[None, :]] = np.inf
         i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
-        places = (int(near[i]), int(j)) if one is left else (int(j), int(near[i]))
-        match = (float(cost[i, j]), *places)
+        indices = (int(near[i]), int(j)) if one is left else (int(j), int(near[i]))
+        match = (float(cost[i, j]), *indices)
         best = match if best is None else min(best, match)
     assert best is not None
     _, first, second = best

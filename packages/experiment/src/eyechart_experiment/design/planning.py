@@ -42,7 +42,7 @@ MAX_RUNS, MIN_RUNS, RESPONSES_SIMULATED = 100, 20, 400_000
 PATIENCE = 20
 """A simulated study ends after this many times as many participants as without any loss."""
 
-Place = tuple[int, tuple[Hashable, ...]]
+Demand = tuple[int, tuple[Hashable, ...]]
 """A stimulus of the main part: how many responses are wanted, and its source images."""
 
 
@@ -161,15 +161,15 @@ def _admission(
 
     If participants are admitted only for half of the main trials, the last stimuli stay open.
     """
-    places = [
+    demands = [
         (stimulus.capacity or 0, tuple({row.digest for row in stimulus.images}))
         for stimulus in stimuli
         if stimulus.role == MAIN
     ]
-    collection = plan_collection(places, config, prices, seed)
+    collection = plan_collection(demands, config, prices, seed)
     if not collection.is_complete and not config.min_trials:
         config = replace(config, min_trials=1)
-        collection = plan_collection(places, config, prices, seed)
+        collection = plan_collection(demands, config, prices, seed)
     return config, collection
 
 
@@ -211,7 +211,7 @@ def _find_pair(text: str, names: Sequence[str], suite: str) -> CorruptionPair:
 
 
 def plan_collection(
-    places: Sequence[Place], config: StudyConfig, prices: Prices, seed: int
+    demands: Sequence[Demand], config: StudyConfig, prices: Prices, seed: int
 ) -> Collection:
     """Simulate how a study's responses are collected, and return how the collection ends.
 
@@ -220,11 +220,11 @@ def plan_collection(
     excluded, half of whom do not pass the qualification, and some leave (see `Prices`); their
     stimuli go to others.
     """
-    wanted = sum(capacity for capacity, _ in places)
+    wanted = sum(capacity for capacity, _ in demands)
     n_runs = min(MAX_RUNS, max(MIN_RUNS, RESPONSES_SIMULATED // max(wanted, 1)))
     # 29: a stream of random numbers that no other simulation of a plan uses.
     runs = [
-        _Run(places, config, prices, np.random.default_rng((seed, 29, number)))
+        _SimulatedCollection(demands, config, prices, np.random.default_rng((seed, 29, number)))
         for number in range(n_runs)
     ]
     for run in runs:
@@ -240,23 +240,23 @@ def plan_collection(
     )
 
 
-class _Run:
+class _SimulatedCollection:
     """One simulated collection."""
 
     def __init__(
         self,
-        places: Sequence[Place],
+        demands: Sequence[Demand],
         config: StudyConfig,
         prices: Prices,
         random: np.random.Generator,
     ) -> None:
         # In random order, which decides between stimuli with equally many responses.
-        order = random.permutation(len(places))
-        self._images = [places[index][1] for index in order]
+        order = random.permutation(len(demands))
+        self._images = [demands[index][1] for index in order]
         numbers = {name: number for number, name in enumerate({own[0] for own in self._images})}
         self._first_image = np.array([numbers[own[0]] for own in self._images], dtype=np.int64)
-        self._wanted = np.array([places[index][0] for index in order], dtype=np.int64)
-        self._taken = np.zeros(len(places), dtype=np.int64)
+        self._wanted = np.array([demands[index][0] for index in order], dtype=np.int64)
+        self._taken = np.zeros(len(demands), dtype=np.int64)
         self._config, self._prices, self._random = config, prices, random
         self.n_joined, self.n_short = 0, 0
 

@@ -32,7 +32,7 @@ from eyechart_experiment.storage.experiment_folder import OpenStudy
 from eyechart_experiment.storage.session_records import SessionRecord, read_sessions
 from eyechart_experiment.study_config import StudyConfig
 
-PLACES = (0.2, 0.4, 0.6, 0.8)
+SHOWN_DELTA_V = (0.2, 0.4, 0.6, 0.8)
 """Values of Δv at which the preliminary curve is evaluated."""
 
 BINS, MIN_PER_BIN, N_BOOTSTRAP = 10, 20, 100
@@ -69,8 +69,8 @@ class StudyStatus:
         reasons: Number of sessions that violate each rule.
         minutes: Median duration of finished sessions, in minutes.
         clean: Accuracy on clean images.
-        curves: Accuracy for each corruption at each Δv in PLACES; None at a Δv with insufficient
-            data.
+        curves: Accuracy for each corruption at each Δv in SHOWN_DELTA_V; None at a Δv with
+            insufficient data.
         pairs: Accuracy for each pair of corruptions in a same/different study.
     """
 
@@ -145,7 +145,7 @@ def clean_rate(responses: HumanResponses) -> RateInterval | None:
 
 
 def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
-    """Return human accuracy, with bootstrap intervals, per corruption at each Δv in PLACES."""
+    """Return human accuracy, with bootstrap intervals, by corruption at SHOWN_DELTA_V."""
     reference = Reference("running", responses)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}
     for name in responses.experiments:
@@ -156,10 +156,10 @@ def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | 
         except UsageError:
             curve = None  # Insufficient responses so far to fit a curve.
         if curve is None:
-            curves[name] = (None,) * len(PLACES)
+            curves[name] = (None,) * len(SHOWN_DELTA_V)
             continue
         rates = []
-        for delta_v in PLACES:
+        for delta_v in SHOWN_DELTA_V:
             is_seen = any(start <= delta_v <= end for start, end in curve.observed)
             low, high = curve.band(delta_v)
             rate = RateInterval(float(curve(delta_v)), float(low), float(high))
