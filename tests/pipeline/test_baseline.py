@@ -17,7 +17,7 @@ from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.images.stimulus import STIMULI
-from eyechart.pipeline.scoring.baseline import Divisor, choose_baseline, normalize
+from eyechart.pipeline.scoring.baseline import BaselineError, choose_baseline, normalize
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ModelResults
 from eyechart.scores.baseline_tables import find_baseline
@@ -275,7 +275,7 @@ def test_the_expected_error_is_that_of_each_prediction_read_off_the_curve():
 
 
 def test_ce_against_humans_divides_by_their_errors():
-    humans = {"native": {"fog": Divisor(estimate(0.25), estimate(0.05))}}
+    humans = {"native": {"fog": BaselineError(estimate(0.25), estimate(0.05))}}
     choice = choose_baseline("humans", Plan("imagenet-c"), validation_set(10), [])
     models = [model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)]
     own = normalize(models, choice, Plan("imagenet-c"), humans)[0].primary.corruption_error

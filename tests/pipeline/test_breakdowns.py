@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from eyechart.pipeline.scoring.breakdowns import ByClass, count_by_image
+from eyechart.pipeline.scoring.breakdowns import count_by_image, results_by_class
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import draw_weights
 
@@ -32,10 +32,8 @@ def predictions(count, seed, unlabeled=()):
 def gathered():
     clean = predictions(IMAGES, 0, unlabeled=(5,))
     own = {"fog": predictions(60, 1, unlabeled=(5,)), "snow": predictions(36, 2, unlabeled=(5,))}
-    by_class = ByClass(clean, 50, 0, NAMES)
-    for name, outcomes in own.items():
-        by_class.add(name, count_by_image(outcomes))
-    return clean, own, by_class.results()
+    totals = {name: count_by_image(outcomes) for name, outcomes in own.items()}
+    return clean, own, results_by_class(clean, totals, NAMES, 50, 0)
 
 
 def test_shares_are_those_of_a_plain_count(gathered):
@@ -98,14 +96,11 @@ def test_a_class_that_is_always_right_has_nothing_instead():
     own = predictions(24, 3)
     own.prediction[:] = own.label
     own.correct[:] = 1
-    by_class = ByClass(predictions(IMAGES, 0), 10, 0, NAMES)
-    by_class.add("fog", count_by_image(own))
-    assert [(score.instead, score.instead_share) for score in by_class.results()] == [
-        ("", None)
-    ] * 3
+    clean, totals = predictions(IMAGES, 0), {"fog": count_by_image(own)}
+    scores = results_by_class(clean, totals, NAMES, 10, 0)
+    assert [(score.instead, score.instead_share) for score in scores] == [("", None)] * 3
 
 
 def test_without_labels_there_are_no_classes():
-    by_class = ByClass(predictions(IMAGES, 0, unlabeled=range(IMAGES)), 10, 0, NAMES)
-    by_class.add("fog", count_by_image(predictions(24, 1, unlabeled=range(IMAGES))))
-    assert by_class.results() == []
+    assert count_by_image(predictions(24, 1, unlabeled=range(IMAGES))) is None
+    assert results_by_class(predictions(IMAGES, 0, unlabeled=range(IMAGES)), {}, NAMES, 10, 0) == []

@@ -121,9 +121,8 @@ class KnownErrors:
     def __init__(self):
         self.errors = {}
 
-    def run(self, work, advance, resources):
-        task, random = work.task, np.random.default_rng(0)
-        files = part_files(task, work.folder)
+    def run(self, task, items, folder, advance, settings):
+        random, files = np.random.default_rng(0), part_files(task, folder)
         label_of_image = torch.tensor(list(map(wordnet_ids().index, task.images.labels)))
         classes, scores = torch.arange(1000), 10 * torch.eye(1000)
         right = record_scores(scores, classes).numbers

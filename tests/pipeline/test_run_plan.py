@@ -8,7 +8,7 @@ from PIL import Image
 
 import eyechart as ec
 from eyechart.pipeline import run_plan
-from eyechart.pipeline.fail_under import Floor, floor_outcomes, read_floor
+from eyechart.pipeline.fail_under import ScoreLimit, check_limits, read_limit
 from eyechart.pipeline.run_plan import (
     AIM,
     MIN_N,
@@ -126,15 +126,15 @@ def test_a_floor_is_compared_with_the_confidence_bound(folder):
     results = ec.evaluate(mean_color, folder, n=60, **QUICK)
     score = results.models[0].scores["r_p"]
     between = (score.interval95[0] + score.value) / 2
-    (bound,) = floor_outcomes(results, [Floor("r_p", between)])
-    (point,) = floor_outcomes(results, [Floor("r_p", between, is_point=True)])
+    (bound,) = check_limits(results, [ScoreLimit("r_p", between)])
+    (point,) = check_limits(results, [ScoreLimit("r_p", between, is_point=True)])
     assert not bound.is_reached and "lower bound" in bound.sentence
     assert point.is_reached and "lower bound" not in point.sentence
 
 
 def test_floors_are_read():
-    assert read_floor("r_a=0.5:point") == Floor("r_a", 0.5, is_point=True)
-    assert EvaluateSettings(fail_under={"r_a": 0.5}).floors == (Floor("r_a", 0.5),)
-    assert EvaluateSettings(fail_under={"r_a": "0.5:point"}).floors[0].is_point
+    assert read_limit("r_a=0.5:point") == ScoreLimit("r_a", 0.5, is_point=True)
+    assert EvaluateSettings(fail_under={"r_a": 0.5}).score_limits == (ScoreLimit("r_a", 0.5),)
+    assert EvaluateSettings(fail_under={"r_a": "0.5:point"}).score_limits[0].is_point
     with pytest.raises(ec.UsageError, match="NAME=NUMBER:point"):
-        read_floor("r_a=0.5:mean")
+        read_limit("r_a=0.5:mean")

@@ -1,5 +1,8 @@
 """Engines: whoever does the work items, in whatever order and process, gets the same files."""
 
+from collections import defaultdict
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +10,9 @@ import torch
 import eyechart as ec
 from eyechart.core.storage.parts import Parts
 from eyechart.models.find import load_model
-from eyechart.predictions.compute_settings import ENGINES, IN_PROCESS, PROCESSES, Resources
+from eyechart.predictions.compute_settings import ENGINES, IN_PROCESS, PROCESSES, ComputeSettings
 from eyechart.predictions.engine import part_files, predict
-from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
+from eyechart.predictions.loop import PredictionTask, predict_items
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from eyechart.testsets.stimuli import group_by_size
@@ -17,7 +20,7 @@ from other_engines import OTHERS
 from small_models import save_images
 
 CPU = torch.device("cpu")
-TWO = Resources(devices=("cpu", "cpu"))
+TWO = ComputeSettings(device="cpu,cpu")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,14 +62,19 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".parquet"}
 
 
+def appending(tables):
+    """Store tables in memory, by name."""
+    return lambda name, table: tables[name].append(table)
+
+
 def test_items_are_all_samples_once_and_those_of_an_image_stay_together(task):
     items = task.items(np.empty(0, dtype=np.int64))
-    rows = np.concatenate([item.rows for item in items])
+    rows = np.concatenate(items)
     wanted = np.concatenate([samples.row for samples in task.groups])
     assert sorted(rows[rows >= 0]) == sorted(wanted)
     assert sorted(rows[rows < 0]) == list(range(-16, 0))
     image = {int(r): int(i) for s in task.groups for r, i in zip(s.row, s.image, strict=True)}
-    images = [{image[row] for row in item.rows.tolist()} for item in items[1:]]
+    images = [{image[row] for row in item.tolist()} for item in items[1:]]
     assert len(images) == len(group_by_size(task.images, range(8), CPU)) == 3
     assert sum(map(len, images)) == len(set.union(*images)) == 8
 
@@ -74,7 +82,7 @@ def test_items_are_all_samples_once_and_those_of_an_image_stay_together(task):
 def test_what_is_done_is_no_item(task):
     done = np.concatenate([samples.row for samples in task.groups[1:]])
     items = task.items(done)
-    rows = np.concatenate([item.rows for item in items])
+    rows = np.concatenate(items)
     assert sorted(rows[rows >= 0]) == sorted(task.groups[0].row)
     assert task.items(np.concatenate([done, rows])) == []
 
@@ -82,7 +90,7 @@ def test_what_is_done_is_no_item(task):
 @pytest.mark.parametrize("name", [*OTHERS, PROCESSES])
 def test_every_engine_writes_the_same_bytes(task, usual, tmp_path, name):
     told = []
-    predict(task, tmp_path, lambda count, message: told.append(count), name, TWO)
+    predict(task, tmp_path, lambda count, message: told.append(count), replace(TWO, engine=name))
     assert contents(tmp_path) == usual and len(usual) == 5
     assert sum(told) == task.n_samples
 
@@ -90,9 +98,9 @@ def test_every_engine_writes_the_same_bytes(task, usual, tmp_path, name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_one_engine_goes_on_where_another_stopped(task, usual, tmp_path, name):
     items = task.items(np.empty(0, dtype=np.int64))
-    predict_items(task, items[1:3], part_files(task, tmp_path, writer=1), lambda *_: None)
+    predict_items(task, items[1:3], part_files(task, tmp_path, writer=1).write, lambda *_: None)
     told = []
-    predict(task, tmp_path, lambda count, message: told.append(count), name)
+    predict(task, tmp_path, lambda count, message: told.append(count), ComputeSettings(engine=name))
     assert contents(tmp_path) == usual and sum(told) == task.n_samples
 
 
@@ -118,27 +126,29 @@ def test_an_evaluation_by_another_engine_has_the_same_predictions_and_scores(tmp
 def test_predictions_in_memory_are_those_on_disk(task, usual, tmp_path):
     (tmp_path / "run").mkdir()
     predict(task, tmp_path / "run", lambda count, message: None)
-    memory = InMemory()
-    predict_items(task, task.items(np.empty(0, dtype=np.int64)), memory, lambda *_: None)
-    assert len(memory.tables) == 5
-    for corruption, tables in memory.tables.items():
-        rows = [row for table in tables for row in table.to_pylist()]
+    tables = defaultdict(list)
+    predict_items(task, task.items(np.empty(0, dtype=np.int64)), appending(tables), lambda *_: None)
+    assert len(tables) == 5
+    for corruption, of_corruption in tables.items():
+        rows = [row for table in of_corruption for row in table.to_pylist()]
         kept = Parts(tmp_path / "run").read(corruption).to_pylist()
         key = lambda row: (row["row"], row["model"])  # noqa: E731
         assert sorted(map(str, sorted(rows, key=key))) == sorted(map(str, sorted(kept, key=key)))
 
 
 def test_a_worker_without_items_does_nothing(task):
-    memory = InMemory()
-    predict_items(task, [], memory, lambda *_: None)
-    assert memory.tables == {}
+    tables = defaultdict(list)
+    predict_items(task, [], appending(tables), lambda *_: None)
+    assert tables == {}
 
 
 def test_two_writers_never_take_each_others_numbers(task, tmp_path):
     writers = [part_files(task, tmp_path, writer) for writer in range(3)]
-    memory = InMemory()
-    predict_items(task, task.items(np.empty(0, dtype=np.int64))[:1], memory, lambda *_: None)
-    ((name, (rows,)),) = memory.tables.items()
+    tables = defaultdict(list)
+    predict_items(
+        task, task.items(np.empty(0, dtype=np.int64))[:1], appending(tables), lambda *_: None
+    )
+    ((name, (rows,)),) = tables.items()
     for parts in writers:
         parts.write(name, rows)
     assert len(list(tmp_path.glob("*.parquet"))) == 3

@@ -31,7 +31,7 @@ from eyechart.predictions.batches import (
     record_scores,
 )
 from eyechart.predictions.engine import predict
-from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
+from eyechart.predictions.loop import PredictionTask, predict_items
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
@@ -370,12 +370,12 @@ def test_a_model_with_room_for_very_few_images_still_gets_through(images, tmp_pa
 
 
 def test_a_single_image_is_tried_without_padding_when_memory_runs_out(images, tmp_path):
-    small, memory = Small(1), InMemory()
+    small, tables = Small(1), {}
     task = job(images, Model("Colors", small, CPU), batch=60, corruptions=("blur",))
     # one clean image, and no images without content
     single = replace(task, groups=[task.groups[0].take(np.arange(1))])
-    predict_items(single, single.items(DESTROYED_ROWS), memory, silent)
-    assert small.asked == [32, 1] and len(memory.tables["clean"][0]) == 1
+    predict_items(single, single.items(DESTROYED_ROWS), tables.__setitem__, silent)
+    assert small.asked == [32, 1] and len(tables["clean"]) == 1
 
 
 def test_an_image_that_is_too_much_alone_is_an_error_in_one_sentence(images, tmp_path):

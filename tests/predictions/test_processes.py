@@ -21,7 +21,7 @@ from eyechart.models.find import load_model
 from eyechart.models.model import ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.predictions.compute_settings import IN_PROCESS, PROCESSES, Resources
+from eyechart.predictions.compute_settings import IN_PROCESS, PROCESSES, ComputeSettings
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.supervision import send_task, split_items
@@ -30,7 +30,7 @@ from eyechart.testsets.samples import plan_samples
 from small_models import colors, save_images
 
 CPU = torch.device("cpu")
-TWO = Resources(devices=("cpu", "cpu"))
+TWO = ComputeSettings(device="cpu,cpu")
 NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -75,7 +75,7 @@ def test_killed_workers_are_replaced_and_compute_at_most_one_batch_twice(
     monkeypatch.setenv("LOGGED", str(log))
     monkeypatch.setenv("DEATHS", "4 12")
     reports = Reports()
-    predict(mortal, tmp_path / "killed", reports, PROCESSES, TWO)
+    predict(mortal, tmp_path / "killed", reports, TWO)
     assert reports.n_samples == task.n_samples
     assert sum("was killed by signal 9" in note for note in reports.notes) == 2
     assert contents(tmp_path / "killed") == contents(tmp_path / "usual")
@@ -91,7 +91,7 @@ def test_workers_have_as_many_threads_as_one_process(task, tmp_path):
     torch.set_num_threads(2)
     try:
         predict(threaded, tmp_path / "usual", lambda *_: None)
-        predict(threaded, tmp_path / "split", lambda *_: None, PROCESSES, TWO)
+        predict(threaded, tmp_path / "split", lambda *_: None, TWO)
     finally:
         torch.set_num_threads(before)
     assert contents(tmp_path / "split") == contents(tmp_path / "usual")
@@ -100,14 +100,14 @@ def test_workers_have_as_many_threads_as_one_process(task, tmp_path):
 def test_workers_that_die_on_the_same_samples_end_the_run_with_a_sentence(task, tmp_path):
     deadly = replace(task, models=[load_model("small_models:deadly_colors")])
     with pytest.raises(ec.UsageError, match=r"2 workers died on the same samples .*signal 9.*kept"):
-        predict(deadly, tmp_path, lambda *_: None, PROCESSES, Resources(workers=1))
+        predict(deadly, tmp_path, lambda *_: None, ComputeSettings(engine=PROCESSES, workers=1))
     assert multiprocessing.active_children() == []
 
 
 def test_a_worker_that_ran_out_of_memory_keeps_its_smaller_batches(task, tmp_path):
     small = replace(task, models=[load_model("small_models:at_most_two")], batch_size=8)
     reports = Reports()
-    predict(small, tmp_path, reports, PROCESSES, Resources(workers=1))
+    predict(small, tmp_path, reports, ComputeSettings(engine=PROCESSES, workers=1))
     halved = [note for note in reports.notes if note.startswith("Out of memory")]
     # the batch of 8 images is halved until it fits, in the first of several items
     assert halved == [f"Out of memory: continuing with batches of {n}." for n in (4, 2)]
@@ -149,13 +149,13 @@ def test_a_worker_that_starts_ends_with_its_driver(tmp_path):
 def test_an_error_in_a_worker_is_the_error_of_the_run(task, tmp_path):
     broken = replace(task, models=[load_model("small_models:only_nan")])
     with pytest.raises(ec.UsageError, match="must return finite class scores"):
-        predict(broken, tmp_path, lambda *_: None, PROCESSES, Resources(devices=("cpu",)))
+        predict(broken, tmp_path, lambda *_: None, ComputeSettings(engine=PROCESSES))
 
 
 def test_a_model_that_cannot_be_sent_is_rejected_before_anything_is_started(task, tmp_path):
     local = load_model(lambda images: colors(images))
     with pytest.raises(ec.UsageError, match=r"cannot be sent to another .*module:attribute"):
-        predict(replace(task, models=[local]), tmp_path, lambda *_: None, PROCESSES, TWO)
+        predict(replace(task, models=[local]), tmp_path, lambda *_: None, TWO)
 
 
 def test_sent_models_have_the_same_scores(task):
@@ -191,8 +191,8 @@ def test_few_items_are_split_by_corruption(task):
     items = task.items(NOTHING)
     parts = split_items(task, items, 6)
     assert len(items) == 2 and len(parts) >= 6
-    rows = np.concatenate([part.rows for part in parts])
-    assert sorted(rows) == sorted(np.concatenate([item.rows for item in items]))
+    rows = np.concatenate(parts)
+    assert sorted(rows) == sorted(np.concatenate(items))
     groups = task.samples(parts)
     assert sum(map(len, groups)) == len(task.groups)
     assert split_items(task, items, 1) == items
@@ -208,7 +208,7 @@ def test_resumed_items_have_the_blocks_of_the_first_run(task):
         left = task.items(done)
     assert len(items) == len(left) == 4
     for before, after in zip(items[1:], left[1:], strict=True):
-        assert sorted(after.rows) == sorted(np.setdiff1d(before.rows, done))
+        assert sorted(after) == sorted(np.setdiff1d(before, done))
 
 
 def test_lists_of_devices():
@@ -239,7 +239,7 @@ def test_a_run_names_all_its_devices(task, tmp_path):
 def test_several_devices_select_the_engine():
     assert EvaluateSettings(device="cpu,cpu").engine_name == PROCESSES
     assert EvaluateSettings().engine_name == IN_PROCESS
-    assert EvaluateSettings(device="cpu,cpu").resources.devices == ("cpu", "cpu")
+    assert EvaluateSettings(device="cpu,cpu").devices == ("cpu", "cpu")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 import eyechart as ec
 from eyechart.overlap.matrix_intervals import resampled_shares
-from eyechart.pipeline.scoring.breakdowns import ByClass, count_by_image
+from eyechart.pipeline.scoring.breakdowns import count_by_image, results_by_class
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.stats import bootstrap
@@ -63,9 +63,9 @@ def of_classes(images=IMAGES, seed=SEED):
     label = np.repeat(np.arange(images // 2), 2)
     first = np.tile([1.0, 0.0], images // 2)
     clean = outcomes(first, label=label)
-    own = ByClass(clean, N_BOOTSTRAP, seed, list(map(str, label)))
-    own.add("fog", count_by_image(clean))
-    return np.stack([score.corrupted.replicates for score in own.results()], axis=1)
+    totals = {"fog": count_by_image(clean)}
+    scores = results_by_class(clean, totals, list(map(str, label)), N_BOOTSTRAP, seed)
+    return np.stack([score.corrupted.replicates for score in scores], axis=1)
 
 
 def of_overlap(images=IMAGES, seed=SEED, repeats=1):

@@ -7,9 +7,9 @@ from eyechart.predictions.loop import predict_items
 class Backwards:
     """Does one item after the other, the last one first."""
 
-    def run(self, work, advance, resources):
-        for item in reversed(work.items):
-            predict_items(work.task, [item], part_files(work.task, work.folder), advance)
+    def run(self, task, items, folder, advance, settings):
+        for item in reversed(items):
+            predict_items(task, [item], part_files(task, folder).write, advance)
 
 
 OTHERS = {"backwards": Backwards()}

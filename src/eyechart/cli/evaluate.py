@@ -87,9 +87,8 @@ def show_finished(
     not_logged = log_to(results, loggers)
     if finished.comparison is not None and finished.comparison.passed:
         print(finished.comparison.sentence())
-    for outcome in finished.floor_outcomes():
-        if outcome.is_reached:
-            print(outcome.sentence)
+    for sentence in finished.reached_limits():
+        print(sentence)
     failed = [*finished.failed_checks(), *not_logged]
     if failed:
         raise Stop(" ".join(failed), FAILED)

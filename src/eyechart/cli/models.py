@@ -149,17 +149,17 @@ def score(
     from eyechart.scores.registry import SCORES
     from eyechart.scores.scoring import make_fit
 
-    scored = score_result_files(files, humans, make_fit(curves), corruption, choices)
-    console, clean = wide_console(), scored.space.clean_accuracy
+    scores, notes = score_result_files(files, humans, make_fit(curves), corruption, choices)
+    console, clean = wide_console(), scores.clean_accuracy
     accuracy = "" if clean is None else estimate_text(clean, SCORES["clean_accuracy"])
     names = ", ".join(path.name for path in files)
-    print(f"{names}: {count_of(scored.space.n_images, 'image')}, clean accuracy {accuracy}")
-    for table in space_tables(scored.space, console.width):
+    print(f"{names}: {count_of(scores.n_images, 'image')}, clean accuracy {accuracy}")
+    for table in space_tables(scores, console.width):
         console.print(table)
     print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
-    for line in human_lines(scored.space.corruptions.items()):
+    for line in human_lines(scores.corruptions.items()):
         print(line)
-    for note in scored.notes:
+    for note in notes:
         print(f"Note: {note}.")
 
 

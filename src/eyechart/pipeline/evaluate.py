@@ -25,7 +25,7 @@ from eyechart.models.find import load_model
 from eyechart.models.model import Model, ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
-from eyechart.pipeline.fail_under import Floor, FloorOutcome, floor_outcomes
+from eyechart.pipeline.fail_under import ScoreLimit, check_limits
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.model_check import check_matching
@@ -68,16 +68,16 @@ class Finished:
     Attributes:
         results: Results of the run.
         comparison: Comparison of regenerated samples; None unless `check` is set.
-        floors: Scores that `fail_under` requires.
+        limits: Scores that `fail_under` requires.
     """
 
     results: Results
     comparison: Comparison | None
-    floors: Sequence[Floor]
+    limits: Sequence[ScoreLimit]
 
-    def floor_outcomes(self) -> list[FloorOutcome]:
-        """Return whether each model reaches the scores that `fail_under` requires."""
-        return floor_outcomes(self.results, self.floors)
+    def reached_limits(self) -> list[str]:
+        """Return one sentence for each model and score of `fail_under` that is reached."""
+        return [sentence for is_reached, sentence in self._checked_limits if is_reached]
 
     def failed_checks(self) -> list[str]:
         """Return one sentence for each failure of `check` and `fail_under`.
@@ -85,10 +85,14 @@ class Finished:
         Raises:
             UsageError: If a model lacks a score that `fail_under` names.
         """
-        failed = [each.sentence for each in self.floor_outcomes() if not each.is_reached]
+        failed = [sentence for is_reached, sentence in self._checked_limits if not is_reached]
         if self.comparison is not None and not self.comparison.passed:
             failed = [self.comparison.sentence(), *failed]
         return failed
+
+    @property
+    def _checked_limits(self) -> list[tuple[bool, str]]:
+        return check_limits(self.results, self.limits)
 
 
 class PlanOnly(Exception):
@@ -176,7 +180,7 @@ def _evaluate(settings: EvaluateSettings, session: Session, progress: Progress) 
     else:
         # Results without a folder refer to no files.
         kept = results.model_copy(update={"examples": ()}).with_temporary(temporary)
-    return Finished(kept, comparison, settings.floors)
+    return Finished(kept, comparison, settings.score_limits)
 
 
 def _checked(run: EvaluationRun, session: Session) -> Comparison:
@@ -363,7 +367,7 @@ def _predict(
     with session.stage("predictions"):
         reject_changed(run.task, run.folder, uncertain)
         step = progress.begin("predictions", run.task.n_samples)
-        predict(run.task, run.folder, step, settings.engine_name, settings.resources)
+        predict(run.task, run.folder, step, settings)
     return run, doubts
 
 

@@ -56,7 +56,7 @@ class EvaluationRun:
     def device_titles(self) -> tuple[str, ...]:
         """The devices on which models run; they are loaded on the first of several."""
         devices = [model.device for model in self.task.models]
-        if len(self.settings.resources.devices) > 1:
+        if len(self.settings.devices) > 1:
             devices += find_devices(self.settings.device)
         return tuple(dict.fromkeys(map(device_title, devices)))
 

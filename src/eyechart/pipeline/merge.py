@@ -97,7 +97,7 @@ def _merge(out: Path, session: Session, progress: Progress) -> Finished:
     cost = total_cost(map(kept_cost, folders))
     devices = dict.fromkeys(title for record in records.values() for title in record.devices)
     results = results.with_cost(cost, settings.carbon_intensity).with_device(", ".join(devices))
-    return Finished(results.kept_in(out), None, settings.floors)
+    return Finished(results.kept_in(out), None, settings.score_limits)
 
 
 def _merge_predictions(

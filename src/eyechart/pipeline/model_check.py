@@ -1,7 +1,8 @@
-"""Check a model's preprocessing: compare top-1 with the published accuracy, and try alternatives.
+"""Check a model on labeled clean images: its preprocessing, and the matching of labels and outputs.
 
-A wrong normalization lowers accuracy without raising an error, so alternatives are tried on the
-same images.
+A wrong normalization, or labels in a wrong order, raise no error and give an accuracy that looks
+like a result. `check_model` compares top-1 with the published accuracy and tries alternatives;
+`check_matching` stops a run whose accuracy is at chance.
 """
 
 from collections.abc import Iterator, Sequence
@@ -166,9 +167,7 @@ def check_model(
             for source, published_accuracy in published_accuracies.items()
             if published_accuracy is not None
         },
-        _trials(
-            model, images, _Known(labeled[some], labels[labeled[some]], predictions[some]), step
-        ),
+        _trials(model, images, labeled[some], labels[labeled[some]], predictions[some], step),
     )
 
 
@@ -189,20 +188,19 @@ def _predictions(
     return np.asarray(classes.cpu())
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """Indices of some images with their labels and predictions."""
-
-    indices: IntArray
-    labels: IntArray
-    predictions: IntArray
-
-
-def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tuple[Trial, ...]:
+def _trials(
+    model: Model,
+    images: ImageSet,
+    indices: IntArray,
+    labels: IntArray,
+    usual: IntArray,
+    step: Advance,
+) -> tuple[Trial, ...]:
+    """Return the alternatives for the images at `indices`; `usual`: the predictions so far."""
     tried: list[tuple[str, str, IntArray]] = []
     for name, advice, steps in _alternatives(model.preprocessing):
         try:
-            predictions = _predictions(model.with_steps(steps), images, known.indices, step)
+            predictions = _predictions(model.with_steps(steps), images, indices, step)
             tried.append((name, advice, predictions))
         except UsageError:
             # The model rejects this input, so it is not better.
@@ -213,10 +211,10 @@ def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tup
             f"{_write('outputs: FILE')}, where line n of FILE names the class of output n, which"
             f" seems to be the class {where} the assumed one"
         )
-        tried.append((f"the output {where} the best", advice, known.predictions + offset))
-    before = known.predictions == known.labels
+        tried.append((f"the output {where} the best", advice, usual + offset))
+    before = usual == labels
     return tuple(
-        _compared(name, advice, before, predictions == known.labels, len(tried))
+        _compared(name, advice, before, predictions == labels, len(tried))
         for name, advice, predictions in tried
     )
 

@@ -23,7 +23,7 @@ from eyechart.core.storage.run_folder import RECORD, read_settings, settings_tex
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.prepare import EvaluationInputs
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
+from eyechart.predictions.loop import PredictionTask, predict_items
 from eyechart.stats.curve import fit_curve
 from eyechart.stats.intervals import CONFIDENCE
 from eyechart.testsets.pilot import PilotMap, count_pilots, measure_maps, with_strengths
@@ -291,9 +291,9 @@ def _timed(
     task = PredictionTask(
         inputs.images, plan, groups, inputs.models, inputs.device, settings.batch_size, ""
     )
-    items = [item for item in task.items(np.empty(0, dtype=np.int64)) if (item.rows >= 0).all()]
+    items = [item for item in task.items(np.empty(0, dtype=np.int64)) if (item >= 0).all()]
     start = perf_counter()
-    predict_items(task, items, InMemory(), no_advance)
+    predict_items(task, items, lambda _name, _table: None, no_advance)
     return perf_counter() - start
 
 

@@ -26,7 +26,7 @@ from eyechart.corruptions.suites.published import TestPreset
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.labels.spaces import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
-from eyechart.pipeline.fail_under import Floor, read_floors
+from eyechart.pipeline.fail_under import ScoreLimit, read_limits
 from eyechart.predictions.compute_settings import ComputeSettings
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.stats.curve_settings import CurveSettings
@@ -360,9 +360,9 @@ class EvaluateSettings(
         return replace(self, **{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     @property
-    def floors(self) -> tuple[Floor, ...]:
+    def score_limits(self) -> tuple[ScoreLimit, ...]:
         """Scores that must be reached."""
-        return read_floors(self.fail_under)
+        return read_limits(self.fail_under)
 
     @cached_property
     def loaded_maps(self) -> "tuple[LabelMap, ...]":
@@ -408,7 +408,7 @@ class EvaluateSettings(
         self.check_compute()
         as_within(self.minutes, "minutes", 0.1, 1e6)
         # Evaluated here so that invalid values raise before the run.
-        _ = settings.human_names, settings.similar_names, settings.floors
+        _ = settings.human_names, settings.similar_names, settings.score_limits
         settings._check_n()
         settings._check_shard()
         return settings

@@ -19,21 +19,6 @@ if TYPE_CHECKING:
 IN_PROCESS, PROCESSES, RAY = "in-process", "processes", "ray"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """What an engine may use.
-
-    Attributes:
-        devices: Names of the devices; the device of the task if there are none.
-        workers: Number of workers; None for one per device, or as many as the engine finds useful.
-        address: Address of a cluster; None to start one on this machine.
-    """
-
-    devices: tuple[str, ...] = ()
-    workers: int | None = None
-    address: str | None = None
-
-
 ENGINES: "Registry[Engine]" = Registry("engine")
 ENGINES.add_lazily(IN_PROCESS, "eyechart.predictions.engine:IN_PROCESS_ENGINE")
 ENGINES.add_lazily(PROCESSES, "eyechart.predictions.processes:PROCESSES_ENGINE")
@@ -108,19 +93,17 @@ class ComputeSettings:
     shard: ShardOption = None
 
     @property
-    def resources(self) -> Resources:
-        """What the engine may use."""
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices."""
         # here rather than at the top, because `devices` imports torch, which is slow
         from eyechart.core.devices import split_devices
 
-        return Resources(
-            devices=split_devices(self.device), workers=self.workers, address=self.address
-        )
+        return split_devices(self.device)
 
     @property
     def engine_name(self) -> str:
         """The engine that is used."""
-        has_several = len(self.resources.devices) > 1
+        has_several = len(self.devices) > 1
         return self.engine or (PROCESSES if has_several else IN_PROCESS)
 
     def check_compute(self) -> None:
@@ -136,7 +119,7 @@ class ComputeSettings:
             as_whole(self.workers, "workers", 1, MAX_WORKERS)
         if self.address is not None and as_text(self.address, "address") and self.engine != RAY:
             raise UsageError(f"address is for --engine {RAY}, got --engine {self.engine_name}.")
-        n_devices = len(self.resources.devices)
+        n_devices = len(self.devices)
         if self.engine_name == IN_PROCESS and (self.workers or n_devices) > 1:
             raise UsageError(
                 f"Engine {IN_PROCESS} has one worker, got {self.workers or n_devices}: use --engine"

@@ -4,31 +4,15 @@ An engine gets the remaining work of a run and one callback; the loop is in `loo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from eyechart.core.progress import Advance
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts
-from eyechart.predictions.compute_settings import ENGINES, IN_PROCESS, Resources
+from eyechart.predictions.compute_settings import ENGINES, ComputeSettings
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.reading import UNREADABLE, left_out, reject_unless_few
-
-
-@dataclass(frozen=True, eq=False)
-class RemainingWork:
-    """What an engine has to do.
-
-    Attributes:
-        task: What to predict.
-        items: The remaining work items of the task.
-        folder: Folder for part files.
-    """
-
-    task: PredictionTask
-    items: Sequence[WorkItem]
-    folder: Path
 
 
 class Engine(Protocol):
@@ -38,23 +22,39 @@ class Engine(Protocol):
     part files needs a different `writer` number: `part_files(task, folder, writer)`.
     """
 
-    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
+    def run(
+        self,
+        task: PredictionTask,
+        items: Sequence[WorkItem],
+        folder: Path,
+        advance: Advance,
+        settings: ComputeSettings,
+    ) -> None:
         """Run the items; their predictions are in part files when this returns.
 
         Args:
-            work: The items, and the folder for part files.
+            task: What to predict.
+            items: The remaining work items of the task.
+            folder: Folder for part files.
             advance: Called in the calling process with the number of samples newly written to disk,
                 and a message or "".
-            resources: The devices and machines that the engine may use.
+            settings: The devices and machines that the engine may use.
         """
 
 
 class InProcess:
     """Runs all items in this process, on the task's device."""
 
-    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
+    def run(
+        self,
+        task: PredictionTask,
+        items: Sequence[WorkItem],
+        folder: Path,
+        advance: Advance,
+        settings: ComputeSettings,
+    ) -> None:
         """Run all items in one loop, so that images are read ahead across items."""
-        predict_items(work.task, work.items, part_files(work.task, work.folder), advance)
+        predict_items(task, items, part_files(task, folder).write, advance)
 
 
 IN_PROCESS_ENGINE = InProcess()
@@ -64,11 +64,10 @@ def predict(
     task: PredictionTask,
     folder: Path,
     advance: Advance,
-    engine: str = IN_PROCESS,
-    resources: Resources = Resources(),  # noqa: B008 (frozen)
+    settings: ComputeSettings = ComputeSettings(),  # noqa: B008 (frozen)
 ) -> None:
     """Predict every sample that is not in `folder` yet; `advance` receives each stored sample."""
-    runner = ENGINES[engine]
+    engine = ENGINES[settings.engine_name]
     # Two runs in one folder would predict the same samples and merge each other's part files.
     with lock_folder(folder):
         parts = part_files(task, folder)
@@ -79,10 +78,10 @@ def predict(
         done = parts.done()
         items = task.items(done)
         # Images without content have negative row numbers and are not samples.
-        n_left = sum(int((item.rows >= 0).sum()) for item in items)
+        n_left = sum(int((item >= 0).sum()) for item in items)
         advance(task.n_samples - n_left, "")
         if items:
-            runner.run(RemainingWork(task, items, folder), advance, resources)
+            engine.run(task, items, folder, advance, settings)
         # Counted over all writers of part files, because a loop counts only its own.
         reject_unless_few(left_out(folder), task.images)
         parts.merge()

@@ -1,14 +1,13 @@
 """The prediction loop: corrupt, measure visual change and predict on the same tensor, and record.
 
-A work item selects samples. Results are written to part files or stay in memory. An engine
-determines which process runs which item.
+A work item is a set of samples, given by their row numbers; items are independent of each other. An
+engine determines which process runs which item.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -59,33 +58,11 @@ BATCH = {"cpu": 32, "cuda": 512}
 _Measured = tuple[Samples, CorruptedImages]
 """The samples of a batch, with their images and visual change."""
 
+WorkItem = IntArray
+"""Row numbers of some samples of a test set; images without content have `BLANK_ROWS`."""
 
-class Destination(Protocol):
-    """Where predictions are stored: in part files in a folder, or in memory."""
-
-    def write(self, name: str, table: pa.Table) -> None:
-        """Store rows under the name of their corruption."""
-
-
-@dataclass(frozen=True, eq=False)
-class InMemory:
-    """Collects predictions by the name of their corruption, without files."""
-
-    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
-
-    def write(self, name: str, table: pa.Table) -> None:
-        """Store rows under the name of their corruption."""
-        self.tables.setdefault(name, []).append(table)
-
-
-@dataclass(frozen=True, eq=False)
-class WorkItem:
-    """Some samples of a test set, given by row numbers; items are independent of each other.
-
-    Images without content have the row numbers `DESTROYED_ROWS`.
-    """
-
-    rows: IntArray
+Write = Callable[[str, pa.Table], None]
+"""A function that stores rows under the name of their corruption: in part files, or in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +139,15 @@ class PredictionTask:
         # A stable sort keeps the order of samples within a block, so that items do not vary.
         order = np.argsort(block[image], kind="stable")
         starts = np.flatnonzero(np.diff(block[image][order])) + 1
-        items = [WorkItem(part) for part in np.split(rows[order], starts) if len(part)]
+        items = [part for part in np.split(rows[order], starts) if len(part)]
         if not np.isin(DESTROYED_ROWS, done).all():
-            items.insert(0, WorkItem(DESTROYED_ROWS))
+            items.insert(0, DESTROYED_ROWS)
         return items
 
     def samples(self, items: Sequence[WorkItem]) -> list[list[Samples]]:
         """Return each work item's samples by corruption; images without content have none."""
-        rows = np.concatenate([item.rows for item in items])
-        numbers = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
+        rows = np.concatenate(items)
+        numbers = np.repeat(np.arange(len(items)), [len(item) for item in items])
         order = np.argsort(rows)
         rows, numbers = rows[order], numbers[order]
         samples_of_items: list[list[Samples]] = [[] for _ in items]
@@ -193,7 +170,7 @@ class PredictionTask:
 def predict_items(
     task: PredictionTask,
     items: Sequence[WorkItem],
-    destination: Destination,
+    write: Write,
     advance: Advance,
     batch_size: BatchSize | None = None,
 ) -> None:
@@ -204,26 +181,25 @@ def predict_items(
     Args:
         task: What to predict.
         items: The work items.
-        destination: Where predictions are stored.
+        write: Stores predictions.
         advance: Called for each sample when it is stored.
         batch_size: The task's, by default. Halved when memory runs out; a worker that runs items
             one by one passes the same object every time, so that this happens once.
     """
     if not items:
         return
-    rows = np.concatenate([item.rows for item in items])
-    if np.isin(DESTROYED_ROWS, rows).any():
+    if np.isin(DESTROYED_ROWS, np.concatenate(items)).any():
         table = predict_destroyed(task.images, task.plan, task.models, task.device)
-        destination.write(DESTROYED, table)
+        write(DESTROYED, table)
     groups = [samples for samples in task.samples(items) if samples]
     if groups:
         with ThreadPoolExecutor(1, "eyechart-write") as writer:
-            _Loop(task, destination, writer, advance, batch_size).run(groups)
+            _Loop(task, write, writer, advance, batch_size).run(groups)
 
 
 @dataclass(frozen=True, eq=False)
 class _ComputedBatch:
-    """Results of one batch that are being copied from the device to their destination."""
+    """Results of one batch that are being copied from the device to the CPU."""
 
     samples: Samples
     delta_v: Tensor
@@ -234,17 +210,17 @@ class _ComputedBatch:
 
 
 class _Loop:
-    """The state of the loop: batch size, results in flight, and their destination."""
+    """The state of the loop: batch size, results in flight, and where they are written."""
 
     def __init__(
         self,
         task: PredictionTask,
-        destination: Destination,
+        write: Write,
         writer: ThreadPoolExecutor,
         advance: Advance,
         batch_size: BatchSize | None,
     ) -> None:
-        self.task, self.destination = task, destination
+        self.task, self.write = task, write
         self.writer, self.advance = writer, advance
         self.batch_size = batch_size or task.first_batch_size
         self.left_out = LeftOut(task.images)
@@ -272,7 +248,7 @@ class _Loop:
     def _leave_out(self, loaded: LoadedSamples) -> None:
         n_unreadable = len(loaded.unreadable)
         if n_unreadable:
-            self.destination.write(UNREADABLE, self.left_out.table(loaded))
+            self.write(UNREADABLE, self.left_out.table(loaded))
             self.left_out.check()
             self.advance(n_unreadable, "")
 
@@ -328,7 +304,7 @@ class _Loop:
 
     def _store(self, computed: _ComputedBatch) -> tuple[int, str]:
         """Store a batch; return its number of samples, and a message or ""."""
-        self.destination.write(computed.samples.name, _table_of(self.task, computed))
+        self.write(computed.samples.name, _table_of(self.task, computed))
         return len(computed.samples), _first_figures(self.task, computed)
 
 

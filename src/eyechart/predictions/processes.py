@@ -19,9 +19,9 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.process import stop_on_termination
 from eyechart.core.progress import Advance
-from eyechart.predictions.compute_settings import Resources
-from eyechart.predictions.engine import RemainingWork, part_files
-from eyechart.predictions.loop import WorkItem, predict_items
+from eyechart.predictions.compute_settings import ComputeSettings
+from eyechart.predictions.engine import part_files
+from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.supervision import Event, EventKind, SentTask, send_task, supervise
 from eyechart.predictions.worker_process import run_worker
 
@@ -34,12 +34,20 @@ Pipe = connection.Connection
 class Processes:
     """Runs items in one process per device of this machine."""
 
-    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
+    def run(
+        self,
+        task: PredictionTask,
+        items: Sequence[WorkItem],
+        folder: Path,
+        advance: Advance,
+        settings: ComputeSettings,
+    ) -> None:
         """Start the processes, let them run all items, and end them."""
-        devices = resources.devices or (str(work.task.device),)
-        if resources.workers is not None and len(devices) == 1:
-            devices *= resources.workers
-        supervise(_ProcessTeam(send_task(work.task), devices, work.folder), work, advance)
+        devices = settings.devices
+        if settings.workers is not None and len(devices) == 1:
+            devices *= settings.workers
+        team = _ProcessTeam(send_task(task), devices, folder)
+        supervise(team, task, items, folder, advance)
 
 
 PROCESSES_ENGINE = Processes()
@@ -181,7 +189,7 @@ def _run_items(pipe: "Pipe[Any, Any]", order: _Order) -> None:
         def advance(n_samples: int, message: str, number: int = number) -> None:
             _tell(pipe, EventKind.PROGRESS, item=number, n_samples=n_samples, text=message)
 
-        predict_items(task, [item], parts, advance, batch_size)
+        predict_items(task, [item], parts.write, advance, batch_size)
         _tell(pipe, EventKind.FINISHED, item=number)
 
 

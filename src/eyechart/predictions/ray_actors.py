@@ -8,7 +8,7 @@ import queue
 import socket
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,8 +21,8 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.progress import Advance
 from eyechart.models.model import in_one_line
-from eyechart.predictions.compute_settings import Resources
-from eyechart.predictions.engine import RemainingWork, part_files
+from eyechart.predictions.compute_settings import ComputeSettings
+from eyechart.predictions.engine import part_files
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.processes import new_writer
 from eyechart.predictions.supervision import Event, EventKind, SentTask, send_task, supervise
@@ -45,15 +45,23 @@ Untyped = Any
 class RayActors:
     """Runs items in actors of a Ray cluster."""
 
-    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
+    def run(
+        self,
+        task: PredictionTask,
+        items: Sequence[WorkItem],
+        folder: Path,
+        advance: Advance,
+        settings: ComputeSettings,
+    ) -> None:
         """Connect to the cluster, start the actors, let them run all items, and end them."""
-        sent, device = send_task(work.task), work.task.device.type
-        with _connected(resources.address) as ray:
+        sent, device = send_task(task), task.device.type
+        with _connected(settings.address) as ray:
             # On CPUs, actors use as many threads as one process would: the last bits of a network's
             # scores depend on it.
             n_threads = torch.get_num_threads()
-            actors = _choose_actors(ray.cluster_resources(), device, resources.workers, n_threads)
-            supervise(_RayTeam(ray, sent, actors, work.folder.resolve()), work, advance)
+            actors = _choose_actors(ray.cluster_resources(), device, settings.workers, n_threads)
+            team = _RayTeam(ray, sent, actors, folder.resolve())
+            supervise(team, task, items, folder, advance)
 
 
 RAY_ENGINE = RayActors()
@@ -169,7 +177,7 @@ class _Actor:
             self.reports.put((number, n_samples, message))
 
         try:
-            predict_items(self.task, [item], self.parts, advance, self.batch_size)
+            predict_items(self.task, [item], self.parts.write, advance, self.batch_size)
         except Exception as error:
             return _failure(error)
         return None

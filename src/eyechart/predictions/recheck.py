@@ -1,5 +1,6 @@
 """Recompute some samples of a run and compare them with what was recorded."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from eyechart.core.progress import no_advance
 from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts
 from eyechart.models.model import Model
-from eyechart.predictions.loop import InMemory, PredictionTask, WorkItem, predict_items
+from eyechart.predictions.loop import PredictionTask, predict_items
 from eyechart.predictions.reading import UNREADABLE
 
 SHARE = 0.01
@@ -83,13 +84,18 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
         rows = samples.row[~np.isin(samples.row, np.asarray(never, dtype=np.int64))]
         count = min(len(rows), max(FEWEST, round(share * len(rows))))
         chosen.append(chance.choice(rows, count, replace=False))
-    again = InMemory()
-    predict_items(task, [WorkItem(np.concatenate(chosen))], again, no_advance)
-    if UNREADABLE in again.tables:
-        reason = again.tables[UNREADABLE][0]["why"][0]
+    again: dict[str, list[pa.Table]] = defaultdict(list)
+    predict_items(
+        task,
+        [np.concatenate(chosen)],
+        lambda name, table: again[name].append(table),
+        no_advance,
+    )
+    if UNREADABLE in again:
+        reason = again[UNREADABLE][0]["why"][0]
         raise UsageError(f"A file that was read before cannot be read now: {reason}")
     total = np.zeros(5, dtype=np.int64)
-    for name, tables in again.tables.items():
+    for name, tables in again.items():
         repeated, recorded = pa.concat_tables(tables), parts.read(name)
         kept = recorded.filter(pc.is_in(recorded["row"], repeated["row"].combine_chunks()))
         if len(kept) != len(repeated):
@@ -117,11 +123,16 @@ def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) 
         if not models or not len(rows):
             return
         chosen = np.random.default_rng(1).choice(rows, min(len(rows), N_REPEATED), replace=False)
-        again = InMemory()
-        predict_items(replace(task, models=models), [WorkItem(chosen)], again, no_advance)
+        again: dict[str, list[pa.Table]] = defaultdict(list)
+        predict_items(
+            replace(task, models=models),
+            [chosen],
+            lambda name, table: again[name].append(table),
+            no_advance,
+        )
         for model in models:
             n_compared = n_other = 0
-            for name, tables in again.tables.items():
+            for name, tables in again.items():
                 if name == UNREADABLE:
                     continue
                 repeated = pa.concat_tables(tables)

@@ -1,6 +1,7 @@
-"""Supervise workers that run work items in other processes: hand out items, replace dead workers.
+"""Run work items in other processes: send the task, hand out items, replace dead workers.
 
-How workers are started and asked is up to a `Team`: see `processes` and `ray_actors`.
+How workers are started and asked is up to a `Team`: see `processes` and `ray_actors`. A model is
+loaded again by the process that needs it if it has an origin; otherwise it is copied.
 """
 
 import os
@@ -13,18 +14,19 @@ from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from io import BytesIO
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
-from eyechart.core.arrays import IntArray
 from eyechart.core.devices import image_device
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
+from eyechart.core.storage.parts import Parts
 from eyechart.models.model import Model, in_one_line, lay_out
-from eyechart.predictions.engine import RemainingWork, part_files
+from eyechart.predictions.engine import part_files
 from eyechart.predictions.loop import PredictionTask, WorkItem
 
 MAX_DEATHS = 2
@@ -97,24 +99,32 @@ class _Assignment:
     @property
     def n_samples(self) -> int:
         # Images without content have negative row numbers and are not samples.
-        return int((self.item.rows >= 0).sum())
+        return int((self.item >= 0).sum())
 
 
-def supervise(team: Team, work: RemainingWork, advance: Advance) -> None:
+def supervise(
+    team: Team,
+    task: PredictionTask,
+    items: Sequence[WorkItem],
+    folder: Path,
+    advance: Advance,
+) -> None:
     """Run all items with a team of workers.
 
     Args:
         team: The workers; they are started and ended here, and write the part files.
-        work: The items.
+        task: What to predict.
+        items: The items.
+        folder: Folder of the part files.
         advance: Receives the progress of all workers.
 
     Raises:
         UsageError: If a worker reports one, or if workers keep dying.
     """
-    supervisor = _Supervisor(team, work, advance)
+    supervisor = _Supervisor(team, part_files(task, folder), advance)
     is_done = False
     try:
-        supervisor.run(split_items(work.task, work.items, MIN_ITEMS * team.n_places))
+        supervisor.run(split_items(task, items, MIN_ITEMS * team.n_places))
         is_done = True
     finally:
         team.stop(is_done)
@@ -126,26 +136,26 @@ def split_items(task: PredictionTask, items: Sequence[WorkItem], n_items: int) -
     Samples of one corruption stay together, so that batches do not depend on the splitting.
     """
     # Images without content are an item of their own, which takes one batch.
-    n_blocks = max(1, sum(bool((item.rows >= 0).any()) for item in items))
+    n_blocks = max(1, sum(bool((item >= 0).any()) for item in items))
     if n_blocks >= n_items:
         return list(items)
     n_parts = -(-n_items // n_blocks)
     parts = []
     for item, groups in zip(items, task.samples(items), strict=True):
-        destroyed = item.rows[item.rows < 0]
-        if len(destroyed):
-            parts.append(WorkItem(destroyed))
+        blank = item[item < 0]
+        if len(blank):
+            parts.append(blank)
         for numbers in np.array_split(np.arange(len(groups)), n_parts):
             if len(numbers):
-                parts.append(WorkItem(np.concatenate([groups[number].row for number in numbers])))
+                parts.append(np.concatenate([groups[number].row for number in numbers]))
     return parts
 
 
 class _Supervisor:
     """The state of a supervised run: items that wait, and who works on which."""
 
-    def __init__(self, team: Team, work: RemainingWork, advance: Advance) -> None:
-        self.team, self.work, self.advance = team, work, advance
+    def __init__(self, team: Team, parts: Parts, advance: Advance) -> None:
+        self.team, self.parts, self.advance = team, parts, advance
         self.assignments: list[_Assignment] = []
         self.waiting: deque[int] = deque()
         self.current: dict[int, int] = {}
@@ -237,9 +247,9 @@ class _Supervisor:
 
     def _repeat(self, number: int, how: str) -> None:
         assignment = self.assignments[number]
-        stored = part_files(self.work.task, self.work.folder).rows()
-        left = _rows_left(assignment.item, stored)
-        has_progress = len(left) < len(assignment.item.rows)
+        stored = self.parts.rows()
+        left = assignment.item[~np.isin(assignment.item, stored)]
+        has_progress = len(left) < len(assignment.item)
         self._finish(number, assignment.n_samples - int((left >= 0).sum()))
         if not len(left):
             return
@@ -251,12 +261,8 @@ class _Supervisor:
                 " out, use a smaller --batch-size or fewer workers; finished work is kept."
             )
         self.advance(0, f"A worker {how}; another one continues its work.")
-        self.assignments[number] = _Assignment(WorkItem(left), 0, n_deaths)
+        self.assignments[number] = _Assignment(left, 0, n_deaths)
         self.waiting.appendleft(number)
-
-
-def _rows_left(item: WorkItem, done: IntArray) -> IntArray:
-    return item.rows[~np.isin(item.rows, done)]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Choose the baseline of CE: a built-in table, a model on the same images, or humans.
+"""The baseline of CE: choose it before any prediction, and divide by its errors afterwards.
 
-The choice is checked before any predictions; later, `normalize` divides by the baseline.
+It is a built-in table, a model on the same images, or humans.
 """
 
 from collections import Counter
@@ -215,7 +215,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
 
 
 @dataclass(frozen=True)
-class Divisor:
+class BaselineError:
     """Error of a baseline under one corruption and on clean images; exact if taken from a table."""
 
     error: Estimate
@@ -226,7 +226,7 @@ def normalize(
     models: Sequence[ModelResults],
     choice: BaselineChoice,
     plan: Plan,
-    human_errors: Mapping[str, Mapping[str, Divisor]],
+    human_errors: Mapping[str, Mapping[str, BaselineError]],
 ) -> list[ModelResults]:
     """Return the models with CE and relative CE in every label space the baseline covers.
 
@@ -243,7 +243,7 @@ def normalize(
     for model in models:
         spaces = {}
         for name, space in model.spaces.items():
-            divisors = _divisors(choice, name, models, human_errors)
+            divisors = _baseline_errors(choice, name, models, human_errors)
             errors = _normalize(space, choice.name, divisors, suite)
             spaces[name] = space.model_copy(update={"corruption_error": errors})
         normalized.append(model.model_copy(update={"spaces": spaces}))
@@ -252,7 +252,7 @@ def normalize(
 
 def human_error(
     references: References | Reference, corruption: str, outcomes: Predictions, fit: Fit
-) -> Divisor | None:
+) -> BaselineError | None:
     """Return the human error rate expected on these samples; None without a human curve."""
     reference = references.source(corruption)
     # A curve that is corrected for chance gives no error rate to divide by.
@@ -262,15 +262,15 @@ def human_error(
     if human is None:
         return None
     error = expected_error(human, outcomes, fit.seed)
-    return None if error is None else Divisor(error, clean_expected_error(human, fit.seed))
+    return None if error is None else BaselineError(error, clean_expected_error(human, fit.seed))
 
 
-def _divisors(
+def _baseline_errors(
     choice: BaselineChoice,
     space: str,
     models: Sequence[ModelResults],
-    human_errors: Mapping[str, Mapping[str, Divisor]],
-) -> Mapping[str, Divisor]:
+    human_errors: Mapping[str, Mapping[str, BaselineError]],
+) -> Mapping[str, BaselineError]:
     if choice.name == HUMANS:
         return human_errors.get(space, {})
     if choice.table is not None:
@@ -279,12 +279,14 @@ def _divisors(
             return {}
         table = choice.table
         clean = None if table.clean is None else _constant(table.clean)
-        return {name: Divisor(_constant(error), clean) for name, error in table.errors.items()}
+        return {
+            name: BaselineError(_constant(error), clean) for name, error in table.errors.items()
+        }
     baseline = next(model for model in models if model.name == choice.name).spaces.get(space)
     if baseline is None:
         return {}
     return {
-        corruption: Divisor(score.error, score.clean_error)
+        corruption: BaselineError(score.error, score.clean_error)
         for corruption, score in baseline.corruptions.items()
         if score.error is not None
     }
@@ -296,7 +298,7 @@ def _constant(value: float) -> Estimate:
 
 
 def _normalize(
-    space: SpaceResults, name: str, divisors: Mapping[str, Divisor], suite: Sequence[str]
+    space: SpaceResults, name: str, divisors: Mapping[str, BaselineError], suite: Sequence[str]
 ) -> NormalizedErrors | None:
     """Return a model's errors divided by the baseline's; None if they share no corruption."""
     ratios: dict[bool, dict[str, Estimate]] = {False: {}, True: {}}
@@ -328,7 +330,7 @@ def _normalize(
 
 
 def _divided(
-    corruption: str, score: CorruptionResults, name: str, divisor: Divisor, *, relative: bool
+    corruption: str, score: CorruptionResults, name: str, divisor: BaselineError, *, relative: bool
 ) -> Estimate:
     error, clean = score.error, score.clean_error
     assert error is not None

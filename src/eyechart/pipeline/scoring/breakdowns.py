@@ -1,7 +1,10 @@
-"""Results by class: accuracy, worst corruption, and the most frequent incorrect prediction."""
+"""Scores of parts of the samples: by class, and at single conditions of a corruption.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+Conditions are quarter turns, or the only one of a corruption without strengths.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -53,124 +56,107 @@ def count_by_image(predictions: Predictions) -> ImageTotals | None:
     )
 
 
-@dataclass
-class ByClass:
-    """Accumulates totals one corruption at a time; `results` returns the results by class.
+def results_by_class(
+    clean: Predictions,
+    totals: Mapping[str, ImageTotals],
+    class_names: Sequence[str],
+    n_bootstrap: int,
+    seed: int,
+) -> list[ClassResults]:
+    """Return the results of every class with predictions, in the order of labels.
 
-    Attributes:
+    Args:
         clean: Predictions for clean images.
+        totals: Totals of the corruptions that have any, by name.
+        class_names: Names of all labels.
         n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap.
-        class_names: Names of all labels.
     """
-
-    clean: Predictions
-    n_bootstrap: int
-    seed: int
-    class_names: Sequence[str]
-    _names: list[str] = field(default_factory=list)
-    _totals: list[ImageTotals] = field(default_factory=list)
-
-    def add(self, corruption: str, totals: ImageTotals | None) -> None:
-        """Add the totals of one corruption, if it has any."""
-        if totals is not None:
-            self._names.append(corruption)
-            self._totals.append(totals)
-
-    def results(self) -> list[ClassResults]:
-        """Return the results of every class with predictions, in the order of labels."""
-        if not self._names:
-            return []
-        labels, class_index = np.unique(self.clean.label, return_inverse=True)
-        shape = (len(self._names), len(labels))
-        # Numbers of predictions and of correct predictions by corruption and class, and by image.
-        counts, hits = np.zeros(shape), np.zeros(shape)
-        image_counts, image_hits = np.zeros(len(self.clean)), np.zeros(len(self.clean))
-        for row, totals in enumerate(self._totals):
-            # Clean images are sorted and contain every image of the test.
-            images = np.searchsorted(self.clean.image, totals.images)
-            classes = class_index[images]
-            counts[row] = np.bincount(classes, totals.counts, len(labels))
-            hits[row] = np.bincount(classes, totals.n_correct, len(labels))
-            image_counts[images] += totals.counts
-            image_hits[images] += totals.n_correct
-        n_images = np.bincount(class_index[image_counts > 0], minlength=len(labels))
-        chosen = np.flatnonzero((labels != NONE) & (n_images > 0))
-        replicates = self._replicates(image_counts, image_hits, class_index, len(labels))
-        corrupted = make_estimates(
-            ratio(hits.sum(axis=0), counts.sum(axis=0))[chosen],
-            replicates.T[chosen],
-            n_images[chosen],
-        )
-        # Infinity keeps corruptions without predictions from being chosen as the worst.
-        rates = np.where(counts > 0, ratio(hits, counts), np.inf)
-        worst = rates.argmin(axis=0)
-        clean = self._clean_rates(class_index, len(labels))
-        mistakes = self._mistakes()
-        results = []
-        for column, estimate in zip(chosen.tolist(), corrupted, strict=True):
-            label = int(labels[column])
-            most_frequent, share = mistakes.get(label, (NONE, None))
-            results.append(
-                ClassResults(
-                    label=label,
-                    name=self.class_names[label],
-                    n_images=int(n_images[column]),
-                    n_samples=int(counts[:, column].sum()),
-                    clean=None if np.isnan(clean[column]) else float(clean[column]),
-                    corrupted=estimate,
-                    worst=self._names[worst[column]],
-                    worst_rate=float(rates[worst[column], column]),
-                    instead="" if most_frequent == NONE else self.class_names[most_frequent],
-                    instead_share=share,
-                )
+    if not totals:
+        return []
+    labels, class_index = np.unique(clean.label, return_inverse=True)
+    names, shape = list(totals), (len(totals), len(labels))
+    # Numbers of predictions and of correct predictions by corruption and class, and by image.
+    counts, hits = np.zeros(shape), np.zeros(shape)
+    image_counts, image_hits = np.zeros(len(clean)), np.zeros(len(clean))
+    for row, of_corruption in enumerate(totals.values()):
+        # Clean images are sorted and contain every image of the test.
+        images = np.searchsorted(clean.image, of_corruption.images)
+        classes = class_index[images]
+        counts[row] = np.bincount(classes, of_corruption.counts, len(labels))
+        hits[row] = np.bincount(classes, of_corruption.n_correct, len(labels))
+        image_counts[images] += of_corruption.counts
+        image_hits[images] += of_corruption.n_correct
+    n_images = np.bincount(class_index[image_counts > 0], minlength=len(labels))
+    chosen = np.flatnonzero((labels != NONE) & (n_images > 0))
+    # Hits and counts side by side, so that one resampling draws both with the same weights.
+    units = np.arange(len(clean))
+    table = coo_array(
+        (
+            np.concatenate([image_hits, image_counts]),
+            (np.tile(units, 2), np.concatenate([class_index, class_index + len(labels)])),
+        ),
+        shape=(len(clean), 2 * len(labels)),
+    )
+    sums = resample_sums(table.tocsr(), n_bootstrap, seed)
+    corrupted = make_estimates(
+        ratio(hits.sum(axis=0), counts.sum(axis=0))[chosen],
+        ratio(sums[:, : len(labels)], sums[:, len(labels) :]).T[chosen],
+        n_images[chosen],
+    )
+    # Infinity keeps corruptions without predictions from being chosen as the worst.
+    rates = np.where(counts > 0, ratio(hits, counts), np.inf)
+    worst = rates.argmin(axis=0)
+    # Accuracy on clean images; NaN if it is unknown.
+    known = ~np.isnan(clean.correct)
+    clean_hits = np.bincount(class_index[known], clean.correct[known], len(labels))
+    clean_counts = np.bincount(class_index[known], minlength=len(labels))
+    clean_rates = ratio(clean_hits.astype(np.float64), clean_counts.astype(np.float64))
+    mistakes = _mistakes(list(totals.values()))
+    results = []
+    for column, estimate in zip(chosen.tolist(), corrupted, strict=True):
+        label = int(labels[column])
+        most_frequent, share = mistakes.get(label, (NONE, None))
+        results.append(
+            ClassResults(
+                label=label,
+                name=class_names[label],
+                n_images=int(n_images[column]),
+                n_samples=int(counts[:, column].sum()),
+                clean=None if np.isnan(clean_rates[column]) else float(clean_rates[column]),
+                corrupted=estimate,
+                worst=names[worst[column]],
+                worst_rate=float(rates[worst[column], column]),
+                instead="" if most_frequent == NONE else class_names[most_frequent],
+                instead_share=share,
             )
-        return results
-
-    def _clean_rates(self, class_index: IntArray, classes: int) -> FloatArray:
-        """Return the accuracy of every class on clean images; NaN if it is unknown."""
-        known = ~np.isnan(self.clean.correct)
-        index, right = class_index[known], self.clean.correct[known]
-        sums = (np.bincount(index, right, classes), np.bincount(index, minlength=classes))
-        return ratio(*(of_class.astype(np.float64) for of_class in sums))
-
-    def _replicates(
-        self, counts: FloatArray, hits: FloatArray, class_index: IntArray, classes: int
-    ) -> FloatArray:
-        """Return the accuracy of every class in every bootstrap replicate of images."""
-        units = np.arange(len(counts))
-        # Hits and counts side by side, so that one resampling draws both with the same weights.
-        columns = np.concatenate([class_index, class_index + classes])
-        table = coo_array(
-            (np.concatenate([hits, counts]), (np.tile(units, 2), columns)),
-            shape=(len(counts), 2 * classes),
         )
-        sums = resample_sums(table.tocsr(), self.n_bootstrap, self.seed)
-        return ratio(sums[:, :classes], sums[:, classes:])
+    return results
 
-    def _mistakes(self) -> dict[int, tuple[int, float]]:
-        """Return each class's most frequent incorrect prediction.
 
-        The second value is the fraction of the class's errors with this prediction.
-        """
-        wrong = np.concatenate([totals.wrong for totals in self._totals], axis=1)
-        if not wrong.size:
-            return {}
-        # One number for each pair, in the order of labels and then of predictions, which start at
-        # −1: sorting numbers is much faster than sorting pairs.
-        width = int(wrong[1].max()) + 2
-        codes, counts = np.unique(wrong[0] * width + wrong[1] + 1, return_counts=True)
-        pairs = np.stack([codes // width, codes % width - 1])
-        mistakes = {}
-        labels, starts = np.unique(pairs[0], return_index=True)
-        # np.unique sorts, so that the pairs of a label are adjacent.
-        ends = np.searchsorted(pairs[0], labels, side="right")
-        for label, start, end in zip(labels.tolist(), starts, ends, strict=True):
-            predictions, frequency = pairs[1, start:end], counts[start:end]
-            # Ties go to the smaller class index: np.unique sorts.
-            most = int(frequency.argmax())
-            mistakes[label] = (int(predictions[most]), float(frequency[most] / frequency.sum()))
-        return mistakes
+def _mistakes(totals: Sequence[ImageTotals]) -> dict[int, tuple[int, float]]:
+    """Return each class's most frequent incorrect prediction.
+
+    The second value is the fraction of the class's errors with this prediction.
+    """
+    wrong = np.concatenate([of_corruption.wrong for of_corruption in totals], axis=1)
+    if not wrong.size:
+        return {}
+    # One number for each pair, in the order of labels and then of predictions, which start at
+    # −1: sorting numbers is much faster than sorting pairs.
+    width = int(wrong[1].max()) + 2
+    codes, counts = np.unique(wrong[0] * width + wrong[1] + 1, return_counts=True)
+    pairs = np.stack([codes // width, codes % width - 1])
+    mistakes = {}
+    labels, starts = np.unique(pairs[0], return_index=True)
+    # np.unique sorts, so that the pairs of a label are adjacent.
+    ends = np.searchsorted(pairs[0], labels, side="right")
+    for label, start, end in zip(labels.tolist(), starts, ends, strict=True):
+        predictions, frequency = pairs[1, start:end], counts[start:end]
+        # Ties go to the smaller class index: np.unique sorts.
+        most = int(frequency.argmax())
+        mistakes[label] = (int(predictions[most]), float(frequency[most] / frequency.sum()))
+    return mistakes
 
 
 def score_conditions(

@@ -1,4 +1,4 @@
-"""Error consistency κ over a whole run: between models, and between models and humans."""
+"""Comparisons between models, with humans, and between similar corruptions: κ and curves."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,14 +71,6 @@ class Trials:
     corruption: IntArray
 
 
-@dataclass(frozen=True, eq=False)
-class Stimuli:
-    """Predictions for stimuli of published experiments, and the index of each stimulus."""
-
-    trials: Trials
-    indices: Mapping[Key, int]
-
-
 def agreements(
     recorded: Mapping[str, Mapping[str, PredictionReader]],
     entries: Sequence[Entry],
@@ -117,13 +109,13 @@ def agreements(
             continue
         for model, corrupted in trials.items():
             names = readers[model].image_names(model)
-            stimuli = _stimuli(readers[model].clean(model), names, entries)
+            stimuli, stimulus_indices = _stimuli(readers[model].clean(model), names, entries)
             # Stimuli are appended after the samples of all corruptions.
             n_corrupted = len(corrupted.right)
             indices = _indices(corrupted, names, entries) | {
-                key: n_corrupted + index for key, index in stimuli.indices.items()
+                key: n_corrupted + index for key, index in stimulus_indices.items()
             }
-            both = _joined(corrupted, stimuli.trials)
+            both = _joined(corrupted, stimuli)
             consistency = _with_humans(both, indices, responses, fit)
             if consistency is not None:
                 yield _agreement(space, model, HUMANS, consistency)
@@ -194,8 +186,10 @@ def _indices(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> 
     }
 
 
-def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry]) -> Stimuli:
-    """Return the predictions for images that are themselves stimuli of a published experiment.
+def _stimuli(
+    clean: Predictions, names: Sequence[str], entries: Sequence[Entry]
+) -> tuple[Trials, dict[Key, int]]:
+    """Return the predictions for images that are stimuli of an experiment, and each one's index.
 
     They are recognized by file name (`stimulus_of`) and were evaluated as they are, so no Δv is
     needed to know that model and humans saw the same stimulus.
@@ -219,7 +213,7 @@ def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry])
         stimuli.delta_v,
         np.full(len(known), len(entries)),
     )
-    return Stimuli(trials, {key: index for index, key in enumerate(known)})
+    return trials, {key: index for index, key in enumerate(known)}
 
 
 def _joined(one: Trials, two: Trials) -> Trials:

@@ -5,7 +5,6 @@ prediction for the clean image), `transf_pred` (for the corrupted one), `label`,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,22 +33,16 @@ NATIVE = "native"
 OTHER_LABELS = "humans responded in the 16 categories, and the labels of this file are others"
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredFile:
-    """Scores of the predictions in files, with notes that limit what they say."""
-
-    space: SpaceResults
-    notes: tuple[str, ...]
-
-
 def score_result_files(
     files: Sequence[Path],
     comparison: ComparisonSettings,
     fit: Fit,
     corruption: str | None = None,
     choices: int | None = None,
-) -> ScoredFile:
-    """Return the scores of the predictions, compared with humans if the labels are 16 categories.
+) -> tuple[SpaceResults, tuple[str, ...]]:
+    """Return the scores of predictions in files, and notes that limit what they say.
+
+    They are compared with humans if the labels are the 16 categories.
 
     As in the VCR study, all samples count alike, whatever the shares of categories.
 
@@ -104,7 +97,7 @@ def score_result_files(
         similar=(),
         by_class=(),
     )
-    return ScoredFile(results, tuple(_notes(rows, results, humans[0], fit)))
+    return results, tuple(_notes(rows, results, humans[0], fit))
 
 
 def _check_predictions(rows: HumanResponses, files: Sequence[Path]) -> None:

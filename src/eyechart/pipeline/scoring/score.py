@@ -17,7 +17,12 @@ from eyechart.images.imageset import Damaged
 from eyechart.images.labels.imagenet import class_names
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import experiments_of, notes_on_humans, studies_of
-from eyechart.pipeline.scoring.baseline import BaselineChoice, Divisor, choose_baseline, normalize
+from eyechart.pipeline.scoring.baseline import (
+    BaselineChoice,
+    BaselineError,
+    choose_baseline,
+    normalize,
+)
 from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
 from eyechart.pipeline.scoring.comparisons import agreements, paired_models
 from eyechart.pipeline.scoring.score_space import ScoredCorruption, SpaceScorer, n_threads
@@ -92,7 +97,7 @@ def _finish_models(
     step: Advance,
 ) -> list[ModelResults]:
     spaces: dict[str, dict[str, SpaceResults]] = {model.name: {} for model in run.task.models}
-    human_errors: dict[str, dict[str, Divisor]] = {}
+    human_errors: dict[str, dict[str, BaselineError]] = {}
     for scorer, scored in started:
         name = scorer.space.name
         spaces[scorer.model.name][name], errors = scorer.finish(scored, step)

@@ -16,11 +16,11 @@ from eyechart.images.labels.imagenet import NONE
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
-from eyechart.pipeline.scoring.baseline import HUMANS, Divisor, human_error
+from eyechart.pipeline.scoring.baseline import HUMANS, BaselineError, human_error
 from eyechart.pipeline.scoring.breakdowns import (
-    ByClass,
     ImageTotals,
     count_by_image,
+    results_by_class,
     score_conditions,
 )
 from eyechart.pipeline.scoring.comparisons import similar_corruptions
@@ -48,13 +48,10 @@ MAX_THREADS = 6
 wait for it longer than they compute, and scoring becomes slower again."""
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredCorruption:
-    """The results of one corruption, and what the results over all corruptions need of it."""
-
-    results: CorruptionResults
-    human_error: Divisor | None
-    totals: ImageTotals | None
+ScoredCorruption = tuple[CorruptionResults, BaselineError | None, ImageTotals | None]
+"""The results of one corruption, and what the results over all corruptions need of it: the error of
+humans if they are the baseline, and totals by image.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +73,7 @@ class SpaceScorer:
 
     def finish(
         self, scored_corruptions: Iterator[ScoredCorruption], step: Advance
-    ) -> tuple[SpaceResults, dict[str, Divisor]]:
+    ) -> tuple[SpaceResults, dict[str, BaselineError]]:
         """Return the scores and, if humans are the baseline, the expected human errors.
 
         Args:
@@ -84,14 +81,15 @@ class SpaceScorer:
             step: Called for each corruption.
         """
         fit, clean = self._fit, self._clean
-        by_class = ByClass(clean, fit.n_bootstrap, fit.seed, self.space.class_names)
         scores: dict[str, CorruptionResults] = {}
-        human_errors: dict[str, Divisor] = {}
+        human_errors: dict[str, BaselineError] = {}
+        totals: dict[str, ImageTotals] = {}
         for entry, scored in zip(self.run.entries, scored_corruptions, strict=True):
-            by_class.add(entry.name, scored.totals)
-            scores[entry.name] = scored.results
-            if scored.human_error is not None:
-                human_errors[entry.name] = scored.human_error
+            scores[entry.name], human_error, totals_of_images = scored
+            if human_error is not None:
+                human_errors[entry.name] = human_error
+            if totals_of_images is not None:
+                totals[entry.name] = totals_of_images
             step(1, "")
         # Corrected over all corruptions, which are known only now.
         corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
@@ -109,7 +107,9 @@ class SpaceScorer:
         if references is not None and not verdict:
             # Computed on threads, while the results by class are computed here.
             similar = similar_corruptions(scores, references.similar, n_threads())
-        by_classes = tuple(by_class.results())
+        by_class = results_by_class(
+            clean, totals, self.space.class_names, fit.n_bootstrap, fit.seed
+        )
         results = SpaceResults(
             n_images=len(clean),
             classes=int(np.count_nonzero(np.bincount(labels))),
@@ -120,7 +120,7 @@ class SpaceScorer:
             corruptions=corruptions,
             corruption_error=None,
             similar=tuple(similar),
-            by_class=by_classes,
+            by_class=tuple(by_class),
         )
         return results, human_errors
 
@@ -130,7 +130,7 @@ class SpaceScorer:
             entry, self.run.task.groups, predictions, self._fit, self._is_in_categories
         )
         results = self._scorer(entry).score(predictions)
-        return ScoredCorruption(
+        return (
             results.model_copy(update={"conditions": tuple(conditions)}),
             self._human_error(entry.name, predictions),
             count_by_image(predictions),
@@ -225,7 +225,7 @@ class SpaceScorer:
             why_no_reference=why_none,
         )
 
-    def _human_error(self, corruption: str, predictions: Predictions) -> Divisor | None:
+    def _human_error(self, corruption: str, predictions: Predictions) -> BaselineError | None:
         references = self._humans[0]
         if self.run.settings.baseline_name != HUMANS or references is None or not self._has_labels:
             return None
