@@ -25,9 +25,9 @@ from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.scoring.score import score_run
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.batches import (
-    COUNT,
-    DESTROYED,
-    DESTROYED_ROWS,
+    BLANK,
+    BLANK_ROWS,
+    N_BLANK,
     BatchRecord,
     predictions_table,
 )
@@ -125,7 +125,7 @@ def synthetic_run(
             )
         parts.write(samples.name, pa.concat_tables(tables))
     lost = [_destroyed(model.name, numbers) for model in models]
-    parts.write(DESTROYED, pa.concat_tables(lost))
+    parts.write(BLANK, pa.concat_tables(lost))
     task = PredictionTask(images, chosen.plan, groups, models, torch.device("cpu"))
     return EvaluationRun(chosen, task, parts.folder)
 
@@ -167,12 +167,12 @@ def _record(label: IntArray, logit: FloatArray, numbers: np.random.Generator) ->
 
 def _destroyed(model: str, numbers: np.random.Generator) -> pa.Table:
     known = {
-        "row": pa.array(DESTROYED_ROWS),
-        "image": pa.array([f"noise {number}" for number in range(COUNT)]),
-        "corruption": pa.array([DESTROYED] * COUNT),
+        "row": pa.array(BLANK_ROWS),
+        "image": pa.array([f"noise {number}" for number in range(N_BLANK)]),
+        "corruption": pa.array([BLANK] * N_BLANK),
     }
-    columns = [known.get(field.name, pa.nulls(COUNT, field.type)) for field in SCHEMA]
-    record = _record(numbers.integers(0, CLASSES, COUNT), np.ones(COUNT), numbers)
+    columns = [known.get(field.name, pa.nulls(N_BLANK, field.type)) for field in SCHEMA]
+    record = _record(numbers.integers(0, CLASSES, N_BLANK), np.ones(N_BLANK), numbers)
     return predictions_table(pa.table(columns, schema=SCHEMA), model, record)
 
 

@@ -21,8 +21,8 @@ from eyechart.reports.number_text import bracketed_text
 from eyechart.reports.terminal.leaderboard import board_tables
 from eyechart.reports.titles import short_names
 from eyechart.results.ranking_comparison import Rankings, fixed_against_continuous, two_benchmarks
-from eyechart.results.runs import make_boards, read_run
-from eyechart.results.standings import stand
+from eyechart.results.runs import make_leaderboards, read_run
+from eyechart.results.standings import rank_models
 from eyechart.scores.registry import SCORES
 from small_models import save_images
 
@@ -70,7 +70,7 @@ def predictions(run, corruption):
 
 
 def test_mean_errors_are_those_of_a_plain_count(runs):
-    (board,) = make_boards([read_run(runs / "imagenet-c")])
+    (board,) = make_leaderboards([read_run(runs / "imagenet-c")])
     found = board.overall("native", "error")
     for model in (GOOD, POOR):
         wrong = [1 - predictions(runs / "imagenet-c", name)[model].mean() for name in ASKED["vcr"]]
@@ -89,16 +89,16 @@ def test_ce_against_a_model_is_the_ratio_of_plain_counts(runs):
 
 
 def test_the_order_follows_the_score_and_its_direction(runs):
-    (board,) = make_boards([read_run(runs / "imagenet-c")])
-    by_error, by_consistency = stand(board, by="error"), stand(board, by="r_p")
+    (board,) = make_leaderboards([read_run(runs / "imagenet-c")])
+    by_error, by_consistency = rank_models(board, by="error"), rank_models(board, by="r_p")
     assert by_error.order == [GOOD, POOR]
     values = {name: own.value for name, own in by_consistency.scores["r_p"].items()}
     assert by_consistency.order == sorted(values, key=lambda name: -values[name])
 
 
 def test_a_pair_is_tested_on_the_same_resampled_images(runs):
-    (board,) = make_boards([read_run(runs / "imagenet-c")])
-    standings = stand(board, by="error")
+    (board,) = make_leaderboards([read_run(runs / "imagenet-c")])
+    standings = rank_models(board, by="error")
     (pair,) = standings.pairs
     one, two = (standings.scores["error"][name].replicates for name in (pair.first, pair.second))
     assert pair.interval == pytest.approx(np.percentile(one - two, [2.5, 97.5]))
@@ -110,8 +110,8 @@ def test_a_pair_is_tested_on_the_same_resampled_images(runs):
 
 def test_few_images_allow_no_claim(folder, tmp_path):
     evaluate(folder, tmp_path / "few", "--corruption", "gaussian_noise", "--max-images", 20)
-    (board,) = make_boards([read_run(tmp_path / "few")])
-    standings = stand(board)
+    (board,) = make_leaderboards([read_run(tmp_path / "few")])
+    standings = rank_models(board)
     assert "insufficient data" in standings.verdict
     assert standings.worse_than(GOOD) == []
 
@@ -121,7 +121,7 @@ def test_runs_of_one_test_are_one_board(folder, runs, tmp_path):
     for model, name in ((GOOD, "one"), (POOR, "two")):
         chosen = [word for each in ASKED["vcr"] for word in ("--corruption", each)]
         evaluate(folder, tmp_path / name, *chosen, "--baseline", "none", models=(model,))
-    (board,) = make_boards([read_run(tmp_path / name) for name in ("one", "two")])
+    (board,) = make_leaderboards([read_run(tmp_path / name) for name in ("one", "two")])
     assert board.models == (GOOD, POOR)
     for key, own in both.scores.items():
         if key[3] in ("ce", "relative_ce"):
@@ -131,7 +131,7 @@ def test_runs_of_one_test_are_one_board(folder, runs, tmp_path):
 
 
 def test_three_rankings_of_each_shared_corruption(runs):
-    boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "vcr")])
+    boards = make_leaderboards([read_run(runs / suite) for suite in ("imagenet-c", "vcr")])
     found = fixed_against_continuous(boards)
     assert [each.subject for each in found.corruptions] == ["gaussian_noise", "brightness"]
     assert "frost" in found.missing and len(found.missing) == 7
@@ -147,7 +147,7 @@ def test_three_rankings_of_each_shared_corruption(runs):
 
 
 def test_coverage_of_both_test_sets_is_counted_from_their_rows(runs):
-    boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "vcr")])
+    boards = make_leaderboards([read_run(runs / suite) for suite in ("imagenet-c", "vcr")])
     found = fixed_against_continuous(boards)
     for place, (suite, file) in enumerate((("imagenet-c", ""), ("vcr", "vcr-"))):
         table = pq.read_table(runs / suite / "predictions" / f"{file}gaussian_noise.parquet")
@@ -159,7 +159,7 @@ def test_coverage_of_both_test_sets_is_counted_from_their_rows(runs):
 
 
 def test_two_benchmarks_are_compared_by_one_metric_at_a_time(runs):
-    boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "imagenet-noc")])
+    boards = make_leaderboards([read_run(runs / suite) for suite in ("imagenet-c", "imagenet-noc")])
     found = two_benchmarks(boards)
     # of two corruptions each there is no mCE
     assert [each.subject for each in found] == ["error"]
@@ -174,9 +174,9 @@ def test_leaderboards_are_written_as_latex(run, runs, tmp_path):
     text = out.read_text()
     assert text.startswith("% Made by eyechart.") and "?" not in text
     boards, both = text.split(r"\begin{tabular}")[1:3], text.split(r"\begin{tabular}")[3]
-    printed = make_boards([read_run(runs / name) for name in ("imagenet-c", "imagenet-noc")])
+    printed = make_leaderboards([read_run(runs / name) for name in ("imagenet-c", "imagenet-noc")])
     for board, table in zip(printed, boards, strict=True):
-        standings = stand(board)
+        standings = rank_models(board)
         rows = [line.split(" & ") for line in table.splitlines() if line.startswith("small")]
         names = short_names(standings.order)
         assert [row[0].replace("\\_", "_") for row in rows] == names
@@ -230,8 +230,8 @@ def test_markdown_tables_have_as_many_cells_in_every_line(run, runs):
 def test_no_number_is_cut_off_in_a_narrow_terminal(runs, width):
     from rich.console import Console
 
-    (board,) = make_boards([read_run(runs / "imagenet-c")])
-    standings = stand(board)
+    (board,) = make_leaderboards([read_run(runs / "imagenet-c")])
+    standings = rank_models(board)
     printed = StringIO()
     console = Console(file=printed, width=width)
     for table in board_tables(standings, width):
@@ -301,9 +301,9 @@ def test_models_evaluated_one_by_one_against_the_same_baseline_are_one_board(fol
     for model, name in ((GOOD, "one"), ("small_models:colors", "two")):
         chosen = ("--corruption", "gaussian_noise", "--baseline", POOR)
         evaluate(folder, tmp_path / name, *chosen, models=(model,))
-    (board,) = make_boards([read_run(tmp_path / name) for name in ("one", "two")])
+    (board,) = make_leaderboards([read_run(tmp_path / name) for name in ("one", "two")])
     assert board.models == (GOOD, POOR, "small_models:colors")
-    assert stand(board, by="error").order[-1] == POOR
+    assert rank_models(board, by="error").order[-1] == POOR
 
 
 def test_two_models_of_one_name_are_rejected(run, runs, tmp_path):
@@ -346,7 +346,7 @@ def test_extras_are_no_part_of_the_means_of_imagenet_c(folder, tmp_path):
     chosen = [word for name in names for word in ("--corruption", name)]
     evaluate(folder, tmp_path / "out", "--suite", "imagenet-c", *chosen, "--max-images", 8)
     run = read_run(tmp_path / "out")
-    (board,) = make_boards([run])
+    (board,) = make_leaderboards([run])
     wrong = [run.scores[GOOD, "native", name, "error"].value for name in names[:-1]]
     assert board.overall("native", "error")[GOOD].value == pytest.approx(np.mean(wrong))
     assert (GOOD, "native", "saturate", "error") in run.scores
@@ -363,10 +363,10 @@ def test_scores_compared_with_humans_are_judged_in_their_own_label_space(tmp_pat
     # untrained models are not above chance
     options = ("--corruption", "gaussian_noise", "--accept-labels")
     evaluate(home, tmp_path / "out", *options, models=models)
-    (board,) = make_boards([read_run(tmp_path / "out")])
+    (board,) = make_leaderboards([read_run(tmp_path / "out")])
     assert (board.n_images("native"), board.n_images("entry16")) == (44, 8)
-    assert stand(board, by="r_a").space == "native"
-    compared_with_humans = stand(board, by="hmri_a")
+    assert rank_models(board, by="r_a").space == "native"
+    compared_with_humans = rank_models(board, by="hmri_a")
     assert compared_with_humans.by == "hmri_a" and compared_with_humans.space == "entry16"
     assert "insufficient data" in compared_with_humans.verdict
 

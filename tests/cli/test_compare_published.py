@@ -16,7 +16,7 @@ from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.results.published_results import FOLDER, find_published
 from eyechart.results.ranking_comparison import is_comparable
-from eyechart.results.runs import Board, make_boards, read_run
+from eyechart.results.runs import Leaderboard, make_leaderboards, read_run
 from small_models import save_images
 
 GOOD, POOR = "small_models:pale_colors", "small_models:four_classes"
@@ -110,11 +110,11 @@ def test_other_images_or_another_baseline_are_never_ranked_together(
 def test_a_model_called_as_the_table_is_no_table(small_run, tmp_path):
     own = read_run(as_robustbench(small_run, tmp_path / "own"))
     (table,) = find_published("robustbench-imagenet-c")
-    (board,) = make_boards([own])
+    (board,) = make_leaderboards([own])
     assert is_comparable(board, table)
     named = replace(own.results.models[0], name="robustbench-alexnet")
     same_name = replace(own, results=replace(own.results, models=(named,)))
-    assert not is_comparable(Board((same_name,)), table)
+    assert not is_comparable(Leaderboard((same_name,)), table)
 
 
 def test_published_results_are_shown_without_any_run(run, tmp_path):

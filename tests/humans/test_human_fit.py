@@ -67,8 +67,8 @@ def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Predic
         correct=(random.uniform(size=COUNT) < 0.9 * (1 - change) ** power).astype(float),
         consistent=(random.uniform(size=COUNT) < 1 - 0.9 * change**power).astype(float),
         clean_correct=clean[image],
-        lost_correct=np.full(COUNT, lost),
-        lost_consistent=np.full(COUNT, lost),
+        blank_correct=np.full(COUNT, lost),
+        blank_consistent=np.full(COUNT, lost),
     )
 
 

@@ -134,7 +134,8 @@ def test_images_without_a_label_count_for_consistency_only():
     part = Predictions(**{**vars(own), "label": some,
                        "correct": np.where(some == -1, np.nan, own.correct),
                        "clean_correct": np.where(some == -1, np.nan, own.clean_correct),
-                       "lost_correct": np.where(some == -1, np.nan, own.lost_correct)})  # fmt: skip
+                       "blank_correct": np.where(some == -1, np.nan, own.blank_correct)},
+    )  # fmt: skip
     found = score(part)
     assert found.accuracy.n_samples == 6000 and found.consistency.n_samples == 8000
     assert found.accuracy.rate.value == pytest.approx(own.correct[some != -1].mean())

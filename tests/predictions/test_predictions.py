@@ -23,10 +23,10 @@ from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.prepare import open_run
 from eyechart.predictions.batches import (
-    DESTROYED,
-    DESTROYED_ROWS,
-    SCHEMA,
-    destroyed_images,
+    BLANK,
+    BLANK_ROWS,
+    RECORD_SCHEMA,
+    blank_images,
     predictions_table,
     record_scores,
 )
@@ -63,7 +63,7 @@ def predictions(folder):
     """Every recorded row of the test set, by its number and the model."""
     found = {}
     for name in Parts(folder).names():
-        if name != DESTROYED:
+        if name != BLANK:
             for row in Parts(folder).read(name).to_pylist():
                 key = row["row"], row["model"]
                 assert key not in found, "a row is there twice"
@@ -142,7 +142,7 @@ def test_rows_are_what_a_plain_loop_over_corrupt_and_the_model_gives(images, rec
 def test_the_columns_are_those_that_are_declared(recorded):
     _, folder = recorded
     for path in folder.glob("*.parquet"):
-        assert read_parquet(path).schema.equals(SCHEMA)
+        assert read_parquet(path).schema.equals(RECORD_SCHEMA)
 
 
 def test_models_in_one_pass_predict_as_each_alone(images, recorded, tmp_path):
@@ -204,21 +204,21 @@ def test_moved_images_and_published_levels_are_answered_too(images, tmp_path):
 
 
 def test_images_of_nothing_are_even_grays_and_noise():
-    images = destroyed_images(24, 32)
+    images = blank_images(24, 32)
     assert images.shape == (16, 3, 24, 32) and images.dtype == torch.uint8
     flat = images.reshape(16, -1).double()
     assert (flat[:8].std(dim=1) == 0).all() and len(set(flat[:8, 0].tolist())) == 8
     # uniform over 0…255: mean 127.5, standard deviation 73.9
     assert torch.all((flat[8:].mean(dim=1) - 127.5).abs() < 8)
     assert torch.all((flat[8:].std(dim=1) - 73.9).abs() < 4)
-    assert torch.equal(destroyed_images(24, 32), images)
+    assert torch.equal(blank_images(24, 32), images)
 
 
 def test_predictions_to_nothing_are_recorded_for_every_model(images, recorded):
     _, folder = recorded
-    table = Parts(folder).read(DESTROYED).to_pylist()
+    table = Parts(folder).read(BLANK).to_pylist()
     assert Counter(row["model"] for row in table) == {"Colors": 16, "Blocks": 16}
-    pixels = destroyed_images(40, 40).float() / 255
+    pixels = blank_images(40, 40).float() / 255
     expected = small_models.thousand(pixels).argmax(dim=1).tolist()
     own = sorted((-row["row"], row["prediction"]) for row in table if row["model"] == "Blocks")
     assert [prediction for _, prediction in own] == expected
@@ -374,7 +374,7 @@ def test_a_single_image_is_tried_without_padding_when_memory_runs_out(images, tm
     task = job(images, Model("Colors", small, CPU), batch=60, corruptions=("blur",))
     # one clean image, and no images without content
     single = replace(task, groups=[task.groups[0].take(np.arange(1))])
-    predict_items(single, single.items(DESTROYED_ROWS), tables.__setitem__, silent)
+    predict_items(single, single.items(BLANK_ROWS), tables.__setitem__, silent)
     assert small.asked == [32, 1] and len(tables["clean"]) == 1
 
 
@@ -541,14 +541,14 @@ def test_outcomes_are_right_or_wrong_by_hand(images, recorded):
         else:
             assert found.correct[place] == (row["prediction"] == label)
             assert found.clean_correct[place] == (before == label)
-    lost = [r["prediction"] for r in Parts(folder).read(DESTROYED).to_pylist()
+    lost = [r["prediction"] for r in Parts(folder).read(BLANK).to_pylist()
             if r["model"] == "Colors"]  # fmt: skip
     known = found.label != -1
     shares = [lost.count(label) / 16 for label in found.label[known]]
-    np.testing.assert_allclose(found.lost_correct[known], shares)
+    np.testing.assert_allclose(found.blank_correct[known], shares)
     digests = [row["digest"] for row in own]
     np.testing.assert_allclose(
-        found.lost_consistent, [lost.count(clean[digest]) / 16 for digest in digests]
+        found.blank_consistent, [lost.count(clean[digest]) / 16 for digest in digests]
     )
     assert len(set(found.image)) == len(set(digests))
 
@@ -586,11 +586,11 @@ def test_shares_of_predictions_to_nothing_are_counted_as_consistency_is(images, 
 
     clean = dict(zip(*categories("clean")[::-1], strict=True))
     noisy, digests = categories("vcr/frost")
-    lost, _ = categories(DESTROYED)
+    lost, _ = categories(BLANK)
     before = np.array([clean[digest] for digest in digests])
     np.testing.assert_array_equal(own.consistent, noisy == before)
     expected = [(lost == prediction).mean() for prediction in before]
-    np.testing.assert_allclose(own.lost_consistent, expected)
+    np.testing.assert_allclose(own.blank_consistent, expected)
 
 
 def category_scores(scores, rule):

@@ -20,7 +20,7 @@ from eyechart.reports.series.curves import crossings, gaps
 from eyechart.reports.series.overlap import OverlapPanel, clustered, read_overlap
 from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS
 from eyechart.reports.series.report import load_report
-from eyechart.results.runs import Board
+from eyechart.results.runs import Leaderboard
 from eyechart.results.study_models import CATEGORIES
 from eyechart.stats.ranking import Swap
 from nonempty import at_least_one
@@ -367,7 +367,7 @@ def many(report, count, corruptions):
         replace(part.models[0], name=own.name, short=own.name, index=place, results=own, run=0)
         for place, own in enumerate(models)
     )
-    standings = replace(part.standings, board=Board((run,)))
+    standings = replace(part.standings, board=Leaderboard((run,)))
     parts = (replace(part, standings=standings, models=shown, runs=(run,)),)
     return replace(report, runs=(run,), sections=parts, discrete=None)
 

@@ -10,8 +10,8 @@ from scipy.stats import rankdata
 from changing import replace
 from eyechart.reports.html.report_page import render_report
 from eyechart.results.ranking_comparison import fixed_against_continuous, rank_in_ways
-from eyechart.results.runs import make_boards, read_run
-from eyechart.results.standings import stand
+from eyechart.results.runs import make_leaderboards, read_run
+from eyechart.results.standings import rank_models
 from eyechart.scores.registry import SCORES
 from nonempty import at_least_one
 from report_pages import Page
@@ -20,7 +20,7 @@ from report_shelf import DASH, Shelf
 
 
 def boards_of(report):
-    return make_boards([read_run(run.folder) for run in report.runs])
+    return make_leaderboards([read_run(run.folder) for run in report.runs])
 
 
 def overall_values(shelf, part, standings):
@@ -37,7 +37,7 @@ def test_ranks_are_those_of_the_scores(any_page):
     report, page = any_page
     shelf = Shelf(report)
     for place, board in at_least_one(enumerate(boards_of(report))):
-        standings, table = stand(board), page.table(f"leaderboard-{place}")
+        standings, table = rank_models(board), page.table(f"leaderboard-{place}")
         values = overall_values(shelf, place, standings)
         if len(values) == 1 or standings.verdict:
             assert "Rank" not in table.heads
@@ -69,7 +69,7 @@ def test_paired_differences_have_their_sign_and_their_p_values(any_page):
     report, page = any_page
     shelf = Shelf(report)
     for place, board in at_least_one(enumerate(boards_of(report))):
-        standings = stand(board)
+        standings = rank_models(board)
         tables = [own for own in page.tables if own.id == f"pairs-{place}"]
         pairs = [] if standings.verdict else list(combinations(board.models, 2))
         assert len(tables) == bool(pairs)
@@ -99,7 +99,7 @@ def test_clearly_ahead_of_names_those_that_are_behind_by_more_than_chance(any_pa
     report, page = any_page
     shelf = Shelf(report)
     for place, board in at_least_one(enumerate(boards_of(report))):
-        standings, table = stand(board), page.table(f"leaderboard-{place}")
+        standings, table = rank_models(board), page.table(f"leaderboard-{place}")
         values, (_, corrected) = overall_values(shelf, place, standings), p_values_of(standings)
         if len(values) == 1 or standings.verdict:
             assert "Significantly ahead of" not in table.heads
@@ -122,7 +122,7 @@ def test_clearly_ahead_of_names_those_that_are_behind_by_more_than_chance(any_pa
 
 def test_some_models_of_the_pages_are_clearly_ahead_and_some_are_not(made):
     report, _ = made("two runs")
-    (standings,) = map(stand, boards_of(report))
+    (standings,) = map(rank_models, boards_of(report))
     assert [len(standings.worse_than(name)) for name in (SHARP, DULL, BLIND)] == [2, 1, 0]
     assert standings.order == [SHARP, DULL, BLIND] != list(standings.board.models)
 
@@ -166,7 +166,7 @@ def mixed(report):
                     source, space, corruption, score
                 ]
         runs.append(replace(run, scores=scores))
-    return make_boards(runs)
+    return make_leaderboards(runs)
 
 
 def test_ranks_that_differ_are_shown_in_the_order_that_the_note_names(made):

@@ -32,8 +32,8 @@ from eyechart.reports.titles import (
     listed,
     title_below,
 )
-from eyechart.results.runs import Board
-from eyechart.results.standings import stand
+from eyechart.results.runs import Leaderboard
+from eyechart.results.standings import rank_models
 from eyechart.scores.registry import SCORES
 from nonempty import at_least_one
 from report_pages import OWN_SUITE, Page, with_results
@@ -299,9 +299,9 @@ def rename(report: Report, old: str, new: str) -> Report:
     run = report.runs[0]
     scores = {(new if key[0] == old else key[0], *key[1:]): own for key, own in run.scores.items()}
     run = replace(run, scores=scores)
-    board = Board((run,))
+    board = Leaderboard((run,))
     shown = {own.name: own for own in report.sections[0].models}
-    standings = stand(board)
+    standings = rank_models(board)
     models = []
     for name in standings.order:
         own = shown[old if name == new else name]
@@ -372,7 +372,7 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
     results = replace(results, config=config, models=tuple(copies), examples=tuple(said),
                       coverage=coverage)  # fmt: skip
     run = replace(run, results=results, scores=scores, folder=home)
-    standings = stand(Board((run,)))
+    standings = rank_models(Leaderboard((run,)))
     template = report.sections[0].models[0]
     shown = []
     for name in standings.order:

@@ -5,7 +5,7 @@ import pytest
 import eyechart as ec
 import published_scores as published
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.results.image_sets import are_robustbench_images, holds, names_digest
+from eyechart.results.image_sets import are_robustbench_images, invalid_reason, names_digest
 from eyechart.scores.baseline_tables import find_baseline
 from published_scores import robustbench_names
 
@@ -24,12 +24,15 @@ def validation_set():
 
 
 def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_set):
-    assert holds("alexnet", **validation_set) == ""
-    assert holds("alexnet", **{**validation_set, "published_files": False, "jpeg": 85}) == ""
+    assert invalid_reason("alexnet", **validation_set) is None
+    assert (
+        invalid_reason("alexnet", **{**validation_set, "published_files": False, "jpeg": 85})
+        is None
+    )
     by_index = {**validation_set, "labels_per_class": dict.fromkeys(range(1000), 50)}
-    assert holds(find_baseline("alexnet"), **by_index) == ""
+    assert invalid_reason(find_baseline("alexnet"), **by_index) is None
     extras = {"suite": "imagenet-c-extra", "corruptions": ["spatter"]}
-    assert holds("alexnet", **{**validation_set, **extras}) == ""
+    assert invalid_reason("alexnet", **{**validation_set, **extras}) is None
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_
 def test_elsewhere_the_table_does_not_hold_and_the_sentence_says_why(
     words, changes, validation_set
 ):
-    sentence = holds("alexnet", **{**validation_set, **changes})
+    sentence = invalid_reason("alexnet", **{**validation_set, **changes})
     assert sentence.startswith("The table 'alexnet' is valid ")
     assert sentence.endswith("for example --baseline torchvision:alexnet --download.")
     with pytest.raises(ValueError, match=words):
@@ -60,7 +63,7 @@ def test_elsewhere_the_table_does_not_hold_and_the_sentence_says_why(
 @pytest.mark.parametrize("labels", [("cat", "dog"), ("0", "1"), (*wordnet_ids(), "n0")])
 def test_a_baseline_for_other_classes_than_imagenets_is_not_alexnet(labels, validation_set):
     changes = {"names": ["a.png"] * 8, "labels_per_class": dict.fromkeys(labels, 4)}
-    assert holds("alexnet", **{**validation_set, **changes}).endswith(
+    assert invalid_reason("alexnet", **{**validation_set, **changes}).endswith(
         "evaluate a baseline with the same classes on the same images: --baseline MODEL."
     )
 
@@ -75,18 +78,18 @@ def test_a_baseline_for_other_classes_than_imagenets_is_not_alexnet(labels, vali
 )
 def test_a_condition_that_an_option_meets_names_the_option(words, remedy, changes, validation_set):
     corrupted_here = {**validation_set, "published_files": False, "jpeg": 85, **changes}
-    sentence = holds("alexnet", **corrupted_here)
+    sentence = invalid_reason("alexnet", **corrupted_here)
     assert words in sentence and sentence.endswith(f": {remedy}.")
 
 
 def test_the_noc_table_holds_for_images_that_were_never_saved(validation_set):
     noc = {**validation_set, "suite": "imagenet-noc", "corruptions": published.NOC}
     noc["published_files"] = False
-    assert holds("noc-alexnet", **noc) == ""
-    assert "saved as JPEG" in holds("noc-alexnet", **{**noc, "jpeg": 85})
-    assert "imagenet-noc" in holds("noc-alexnet", **validation_set)
+    assert invalid_reason("noc-alexnet", **noc) is None
+    assert "saved as JPEG" in invalid_reason("noc-alexnet", **{**noc, "jpeg": 85})
+    assert "imagenet-noc" in invalid_reason("noc-alexnet", **validation_set)
     own = ec.measured_baseline("mine", {"fog": 0.5})
-    assert holds(own, **{**validation_set, "names": ["a"]}) == ""
+    assert invalid_reason(own, **{**validation_set, "names": ["a"]}) is None
 
 
 def test_images_are_told_by_their_names_in_any_order_and_folder():
@@ -105,12 +108,16 @@ def test_the_table_of_robustbench_holds_for_its_5000_images_and_no_others(valida
     own = {**validation_set, "names": robustbench_names()}
     # its images are not as many of each class, and three classes have none
     own["labels_per_class"] = {wnid: 5 for wnid in wordnet_ids()[:997]}
-    assert holds("robustbench-alexnet", **own) == ""
-    assert "RobustBench's 5,000" in holds("alexnet", **own)
-    assert "50,000 images with other names" in holds("robustbench-alexnet", **validation_set)
-    assert "but these images have others" in holds(
+    assert invalid_reason("robustbench-alexnet", **own) is None
+    assert "RobustBench's 5,000" in invalid_reason("alexnet", **own)
+    assert "50,000 images with other names" in invalid_reason(
+        "robustbench-alexnet", **validation_set
+    )
+    assert "but these images have others" in invalid_reason(
         "robustbench-alexnet", **{**own, "labels_per_class": {"cat": 5000}}
     )
-    assert "never saved" in holds("robustbench-alexnet", **{**own, "published_files": False})
+    assert "never saved" in invalid_reason(
+        "robustbench-alexnet", **{**own, "published_files": False}
+    )
     solid = {"suite": "imagenet-3dcc", "corruptions": ["flash"]}
-    assert holds("robustbench-alexnet-3dcc", **{**own, **solid}) == ""
+    assert invalid_reason("robustbench-alexnet-3dcc", **{**own, **solid}) is None

@@ -33,6 +33,6 @@ def outcomes(count=8000, images=400, reach=1.0, lost=0.0, seed=0):
         correct=(random.uniform(size=count) < accuracy(delta_v)).astype(float),
         consistent=(random.uniform(size=count) < consistency(delta_v)).astype(float),
         clean_correct=clean[image],
-        lost_correct=np.full(count, lost),
-        lost_consistent=np.full(count, lost),
+        blank_correct=np.full(count, lost),
+        blank_consistent=np.full(count, lost),
     )

@@ -153,7 +153,7 @@ def digest(images: Tensor) -> str:
 
 
 BESIDES = {
-    "check_matching", "check_models", "plan_run", "predict_destroyed", "reject_changed",
+    "check_matching", "check_models", "plan_run", "predict_blank_images", "reject_changed",
     "self_test",
 }  # fmt: skip
 """Functions of eyechart that call models for other purposes than to predict samples."""

@@ -14,7 +14,7 @@ import eyechart as ec
 from eyechart.core import devices, randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.images import identity
-from eyechart.predictions.batches import destroyed_images
+from eyechart.predictions.batches import blank_images
 from eyechart.visual_change.vif import mixture, pyramid
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
@@ -63,8 +63,8 @@ def test_keys_of_images_do_not_depend_on_the_pieces(monkeypatch):
 
 
 def test_images_of_nothing_can_be_made_one_by_one():
-    each = [destroyed_images(20, 30, [place]) for place in range(16)]
-    assert torch.equal(torch.cat(each), destroyed_images(20, 30))
+    each = [blank_images(20, 30, [place]) for place in range(16)]
+    assert torch.equal(torch.cat(each), blank_images(20, 30))
 
 
 def test_free_memory_is_bounded_by_control_groups(tmp_path):
@@ -87,7 +87,7 @@ STAGES = """
 import sys
 import torch
 import eyechart as ec
-from eyechart.predictions.batches import destroyed_images
+from eyechart.predictions.batches import blank_images
 from eyechart.visual_change.registry import find_ruler
 
 
@@ -103,7 +103,7 @@ def run(height, width):
     described = ruler.describe(images)
     corrupted = ec.corrupt(images, "shot_noise", severity=5)
     ruler.compare(described.select(torch.tensor([0])), corrupted)
-    destroyed_images(height, width, [15])
+    blank_images(height, width, [15])
 
 
 run(64, 64)  # loads libraries and tables

@@ -26,7 +26,7 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.pipeline.human_references import find_humans
-from eyechart.predictions.batches import destroyed_images
+from eyechart.predictions.batches import blank_images
 from eyechart.reports.terminal.retraining_tables import (
     BeforeAfter,
     RetrainedRow,
@@ -158,7 +158,7 @@ def test_the_checkpoint_stands_on_the_same_base_and_says_how_it_was_made(home, r
     assert (told["epochs"], told["lr"], told["corruptions"]) == (8, 0.02, [NOISE])
     # nothing but what it says is needed to use it
     model = load_model(str(retrained[0] / "retrained.pt"), CPU, trust=True)
-    assert model.trained_on == (NOISE,) and model(destroyed_images(32, 32)).shape[1] == 4
+    assert model.trained_on == (NOISE,) and model(blank_images(32, 32)).shape[1] == 4
 
 
 def test_the_table_says_what_results_say(home, retrained):
@@ -324,7 +324,7 @@ def test_images_are_as_many_of_every_class(home, run, tmp_path):
     chosen = images.take(choose_images(images.listed, Plan(max_images=10)).tolist())
     assert sorted(Counter(chosen.labels).values()) == [2, 2, 3, 3]
     model = load_model("tinted_contrasts:untrained", CPU)
-    model(destroyed_images(32, 32))
+    model(blank_images(32, 32))
     assert settings["data"] == data_for(model, chosen).fingerprint
 
 
@@ -346,11 +346,11 @@ def test_labels_stand_for_the_outputs_that_an_evaluation_takes_them_for(tmp_path
     images = load_images(save_wordnet(tmp_path / "photos", places), "native")
     labels = [places.index(wordnet_ids().index(label)) for label in images.labels]
     model = load_model("tinted_contrasts:untrained_thousand", CPU)
-    model(destroyed_images(32, 32))
+    model(blank_images(32, 32))
     assert data_for(model, images).labels.tolist() == [places[own] for own in labels]
     # with an output for the background in front, all others are one further
     more = load_model(tinted_contrasts.Small(1001), CPU, label_maps=["background-first"])
-    more(destroyed_images(32, 32))
+    more(blank_images(32, 32))
     assert data_for(more, images).labels.tolist() == [places[own] + 1 for own in labels]
 
 

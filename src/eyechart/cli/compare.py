@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eyechart.results.published_results import PublishedTable
-    from eyechart.results.ranking_comparison import Discrete, Rankings
+    from eyechart.results.ranking_comparison import Rankings, SeverityComparison
     from eyechart.results.standings import Standings
 
 
@@ -96,8 +96,8 @@ def compare(
     the same images.
     """
     from eyechart.results.ranking_comparison import check_baseline, choose_published
-    from eyechart.results.runs import make_boards, read_run
-    from eyechart.results.standings import check_rankable, stand
+    from eyechart.results.runs import make_leaderboards, read_run
+    from eyechart.results.standings import check_rankable, rank_models
 
     if not runs and not published:
         raise UsageError("Give at least one run folder, or --published NAME for published results.")
@@ -109,9 +109,9 @@ def compare(
         raise UsageError("--latex writes leaderboards of runs: give at least one run folder.")
     check_latex(latex)
     tables = choose_published(published, baseline)
-    boards = make_boards([read_run(run) for run in runs])
+    boards = make_leaderboards([read_run(run) for run in runs])
     check_baseline(boards, baseline)
-    standings = [stand(board, labels, by) for board in boards]
+    standings = [rank_models(board, labels, by) for board in boards]
     console = wide_console(markdown)
     written, benchmarks = (
         _print_runs(console, standings, labels, by, markdown) if standings else ({}, [])
@@ -256,7 +256,7 @@ def print_board(
         )
 
 
-def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) -> None:
+def _print_discrete(console: "Console", discrete: "SeverityComparison", markdown: bool) -> None:
     from eyechart.reports.terminal.leaderboard import coverage_table
     from eyechart.reports.titles import at_least
 

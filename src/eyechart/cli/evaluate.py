@@ -125,13 +125,13 @@ def _report(evaluation: "Results", out: OutputFolder) -> None:
 
 def _rank(console: "Console", out: Path) -> None:
     """Print a ranking of the models in the run."""
-    from eyechart.results.runs import make_boards, read_run
-    from eyechart.results.standings import stand
+    from eyechart.results.runs import make_leaderboards, read_run
+    from eyechart.results.standings import rank_models
 
     print()
-    for board in make_boards([read_run(out)]):
+    for board in make_leaderboards([read_run(out)]):
         try:
-            print_board(console, stand(board))
+            print_board(console, rank_models(board))
             print()
         except UsageError as error:
             print(f"Note: {error}")

@@ -24,7 +24,6 @@ from eyechart.models.defenses.defended import apply_defenses, crop_of_crop_note,
 from eyechart.models.find import load_model
 from eyechart.models.model import Model, ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun
-from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import ScoreLimit, check_limits
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import find_source
@@ -39,8 +38,8 @@ from eyechart.pipeline.prepare import (
 )
 from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
 from eyechart.pipeline.scoring.baseline import BaselineChoice, with_baseline
-from eyechart.pipeline.scoring.score import score_run
-from eyechart.pipeline.self_test import Doubt, self_test
+from eyechart.pipeline.scoring.score import score_predictions
+from eyechart.pipeline.self_test import ModelWarning, self_test
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.shard_folder import (
     INDEX_FILE,
@@ -50,7 +49,7 @@ from eyechart.pipeline.shard_folder import (
     storable,
     write_shard,
 )
-from eyechart.predictions.engine import part_files, predict
+from eyechart.predictions.engine import predict
 from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.results_file import write_results
 from eyechart.results.schema import Results
@@ -193,7 +192,7 @@ def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> S
     assert settings.shard is not None and settings.out is not None, "a shard has a folder"
     with Session() as session:
         settings, inputs, defenses = _load(settings, session, progress)
-        run, doubts = _predict(settings, inputs, Path(settings.out or ""), session, progress)
+        run, warnings = _predict(settings, inputs, Path(settings.out or ""), session, progress)
         comparison = _checked(run, session) if settings.check else None
     if comparison is not None and not comparison.passed:
         raise CheckFailed(comparison.sentence(), None)
@@ -206,7 +205,7 @@ def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> S
         defenses=tuple(map(str, defenses)),
         models=tuple(map(ModelRecord.of, inputs.models)),
         devices=run.device_titles,
-        doubts=tuple(doubt.sentence for doubt in doubts),
+        warnings=tuple(warning.sentence for warning in warnings),
         n_samples=run.task.n_samples,
     )
     write_shard(run.folder.parent, record)
@@ -318,8 +317,8 @@ def _run(
     session: Session,
     progress: Progress,
 ) -> tuple[Results, EvaluationRun]:
-    run, doubts = _predict(settings, inputs, out, session, progress)
-    sentences = [doubt.sentence for doubt in doubts]
+    run, warnings = _predict(settings, inputs, out, session, progress)
+    sentences = [warning.sentence for warning in warnings]
     return score_predictions(run, sentences, out, session, progress), run
 
 
@@ -329,12 +328,12 @@ def _predict(
     out: Path,
     session: Session,
     progress: Progress,
-) -> tuple[EvaluationRun, list[Doubt]]:
+) -> tuple[EvaluationRun, list[ModelWarning]]:
     """Compute the predictions that `out` lacks; return the run, and what the self-test found."""
     # Doubtful models are reported before anything that takes long.
     check_names(inputs.models)
     with session.stage("self-test"):
-        doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
+        warnings = self_test(inputs.models, inputs.images, progress, settings.strict)
     with session.stage("plan"):
         settings, run_plan = plan_run(settings, inputs, out)
         plan = plan_task(settings, inputs).plan
@@ -359,31 +358,16 @@ def _predict(
         run = replace(run, task=part_of(run.task, settings.shard))
         # Small datasets may have no image in a shard.
         if not run.task.groups:
-            return run, doubts
+            return run, warnings
     # An unstable model cannot be compared with its recorded predictions.
-    unstable = {doubt.model for doubt in doubts if doubt.is_unstable}
+    unstable = {warning.model for warning in warnings if warning.is_unstable}
     stable = [model for model in inputs.models if model.name not in unstable]
     uncertain = [model for model in stable if model.is_code or not model.identity]
     with session.stage("predictions"):
         reject_changed(run.task, run.folder, uncertain)
         step = progress.begin("predictions", run.task.n_samples)
         predict(run.task, run.folder, step, settings)
-    return run, doubts
-
-
-def score_predictions(
-    run: EvaluationRun, doubts: Sequence[str], out: Path, session: Session, progress: Progress
-) -> Results:
-    """Return the results of a run whose predictions are complete; write example images to `out`."""
-    with session.stage("scoring"):
-        scored = score_run(run, progress)
-    with session.stage("examples"):
-        examples = keep_examples(run, out)
-    changes = {
-        "examples": examples,
-        "warnings": (*doubts, *scored.warnings, *part_files(run.task, run.folder).notes()),
-    }
-    return scored.model_copy(update=changes)
+    return run, warnings
 
 
 def _plan_lines(

@@ -22,11 +22,12 @@ from eyechart.core.storage.parts import Parts, file_name, write_parquet
 from eyechart.core.storage.run_folder import RECORD, first_change, read_settings
 from eyechart.core.storage.shards import Shard
 from eyechart.models.defenses.defended import read_defenses
-from eyechart.pipeline.evaluate import Finished, score_predictions, stimulus_of, with_notes
+from eyechart.pipeline.evaluate import Finished, stimulus_of, with_notes
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, plan_task, with_samples
 from eyechart.pipeline.run_plan import read_plan
+from eyechart.pipeline.scoring.score import score_predictions
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.shard_folder import (
     INDEX_FILE,
@@ -35,7 +36,7 @@ from eyechart.pipeline.shard_folder import (
     part_of,
     read_shards,
 )
-from eyechart.predictions.batches import DESTROYED
+from eyechart.predictions.batches import BLANK
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import UNREADABLE, left_out, reject_unless_few
 from eyechart.results.results_file import write_results
@@ -87,10 +88,10 @@ def _merge(out: Path, session: Session, progress: Progress) -> Finished:
             run = _merge_predictions(out, records, progress)
         session.keep_in(out)
         settings, task = run.settings, run.task
-        doubts = list(
-            dict.fromkeys(doubt for record in records.values() for doubt in record.doubts)
+        warnings = list(
+            dict.fromkeys(warning for record in records.values() for warning in record.warnings)
         )
-        results = score_predictions(run, doubts, out, session, progress)
+        results = score_predictions(run, warnings, out, session, progress)
         results = with_notes(results, settings, read_defenses(first.defenses), task.images)
     session.write()
     folders = [*(_shard_folder(out, shard) for shard in records), out]
@@ -205,10 +206,10 @@ def _merge_table(
         if has_rows:
             table = parts.read(name)
             tables.append(table)
-        if name not in (DESTROYED, UNREADABLE):
+        if name not in (BLANK, UNREADABLE):
             rows = table["row"].to_numpy() if has_rows else np.empty(0, dtype=np.int64)
             _check_rows(name, part_of(task, shard), shard, rows, folder)
-        elif name == DESTROYED and tables:
+        elif name == BLANK and tables:
             # Every shard predicts the few images without content.
             break
     if tables:

@@ -29,7 +29,7 @@ from eyechart.pipeline.shard_folder import SHARDS_FOLDER, open_shard
 from eyechart.predictions.batches import (
     BatchSize,
     StimulusSource,
-    destroyed_images,
+    blank_images,
     predict_classes,
 )
 from eyechart.predictions.loop import PredictionTask
@@ -135,7 +135,7 @@ def _check_same(plan: Plan, asked: Plan) -> None:
 def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
     """Run every model once, so that errors appear before the run begins."""
     check_names(models)
-    destroyed = destroyed_images(*images.sizes[0], range(2)).to(device)
+    destroyed = blank_images(*images.sizes[0], range(2)).to(device)
     stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (destroyed[start:stop], None))
     for model in models:
         predict_classes(stimuli, [model], BatchSize(2))

@@ -18,7 +18,7 @@ from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
 from eyechart.models.label_map import are_probabilities, log_probabilities
 from eyechart.models.model import Model
-from eyechart.predictions.batches import COUNT, destroyed_images
+from eyechart.predictions.batches import N_BLANK, blank_images
 from eyechart.testsets.stimuli import images_at_once
 
 SECONDS = 1.0
@@ -31,7 +31,7 @@ N_REORDERED = 4
 N_ALONE = 2
 """Number of images for which predictions are repeated in a batch of one image."""
 
-N_DESTROYED = 4
+N_BLANK_TESTED = 4
 """Number of images without content to test, if a model is certain of all other images."""
 
 MIN_LABELS, MIN_IMAGES = 4, 6
@@ -48,7 +48,7 @@ different batch sizes use different GPU kernels, which round differently.
 
 
 @dataclass(frozen=True)
-class Doubt:
+class ModelWarning:
     """What makes a model's scores doubtful.
 
     Attributes:
@@ -64,7 +64,7 @@ class Doubt:
 
 def self_test(
     models: Sequence[Model], images: ImageSet, progress: Progress, is_strict: bool = False
-) -> list[Doubt]:
+) -> list[ModelWarning]:
     """Return everything that makes the models' scores doubtful.
 
     `progress` receives each sentence immediately, before the long part of a run begins.
@@ -74,21 +74,21 @@ def self_test(
     """
     step = progress.begin("self-test", len(models))
     batch, labels = _some_images(images)
-    doubts: list[Doubt] = []
+    warnings: list[ModelWarning] = []
     for model in models:
         try:
-            found = list(_doubts_on(model, batch, labels))
+            found = list(_warnings_about(model, batch, labels))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             # Not a failed test: the run itself retries with smaller batches.
             found = []
-        doubts += found
-        step(1, "" if is_strict else "\n".join(doubt.sentence for doubt in found))
-    if doubts and is_strict:
-        sentences = " ".join(doubt.sentence for doubt in doubts)
+        warnings += found
+        step(1, "" if is_strict else "\n".join(warning.sentence for warning in found))
+    if warnings and is_strict:
+        sentences = " ".join(warning.sentence for warning in warnings)
         raise UsageError(f"The self-test failed, and --strict makes this an error: {sentences}")
-    return doubts
+    return warnings
 
 
 def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
@@ -97,7 +97,7 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     Without clean images, destroyed images without labels are used.
     """
     if not images.has_clean:
-        return destroyed_images(*images.sizes[0], range(0, COUNT, COUNT // N_IMAGES)), []
+        return blank_images(*images.sizes[0], range(0, N_BLANK, N_BLANK // N_IMAGES)), []
     by_label: dict[str | None, list[int]] = {}
     for index, label in enumerate(images.labels):
         if images.sizes[index] == images.sizes[0]:
@@ -114,7 +114,9 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     return images.batch(chosen), [images.labels[index] for index in chosen]
 
 
-def _doubts_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iterator[Doubt]:
+def _warnings_about(
+    model: Model, batch: Tensor, labels: Sequence[str | None]
+) -> Iterator[ModelWarning]:
     """Yield what is doubtful about one model."""
     start = time.perf_counter()
     alone = _alone(model, batch, 0)
@@ -122,13 +124,13 @@ def _doubts_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Ite
     labels = labels[: len(batch)]
     instability = _instability(model, batch, scores, alone)
     if instability:
-        yield Doubt(model.name, f"{model.name} {instability}", is_unstable=True)
+        yield ModelWarning(model.name, f"{model.name} {instability}", is_unstable=True)
     # Destroyed images have no labels and may legitimately get the same scores.
     ignorance = _ignorance(model, scores, labels) if labels and len(batch) > 1 else ""
     # A constant model has no sensible probabilities either, so only this one is reported.
     reason = ignorance or _bad_probabilities(model, batch, scores)
     if reason:
-        yield Doubt(model.name, f"{model.name} {reason}")
+        yield ModelWarning(model.name, f"{model.name} {reason}")
 
 
 def _first_scores(model: Model, batch: Tensor, start: float) -> tuple[Tensor, Tensor]:
@@ -232,7 +234,7 @@ def _bad_probabilities(model: Model, batch: Tensor, scores: Tensor) -> str:
 
 def _is_certain_of_nothing(model: Model, batch: Tensor) -> bool:
     height, width = batch.shape[2:]
-    destroyed = destroyed_images(height, width, range(0, COUNT, COUNT // N_DESTROYED))
+    destroyed = blank_images(height, width, range(0, N_BLANK, N_BLANK // N_BLANK_TESTED))
     return bool((log_probabilities(_scores(model, destroyed)).amax(dim=1) == 0).all())
 
 

@@ -111,7 +111,7 @@ class ShardRecord(Record):
     """The models."""
     devices: tuple[str, ...]
     """The devices on which the models ran."""
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
     """Warnings of the self-test."""
     n_samples: int
     """Number of samples that the shard has predicted."""

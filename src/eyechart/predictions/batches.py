@@ -1,6 +1,8 @@
-"""Run models on images in batches; the batch size is halved when memory runs out.
+"""Run models on images in batches, and record what they predict.
 
-The caller decides what is corrupted and measured, and what is kept of the scores.
+The batch size is halved when memory runs out. The caller decides what is corrupted and measured,
+and what is kept of the scores; the record of a prediction suffices to compute other mappings to
+categories later. A row is one model's prediction for one sample, with the test set's columns.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,14 +29,16 @@ from eyechart.testsets.stimuli import images_at_once
 Kept = TypeVar("Kept")
 Known = TypeVar("Known")
 
-DESTROYED = "destroyed"
+BLANK = "destroyed"
+"""Name under which predictions for images without content are stored. Their noise depends on it."""
 
-COUNT = 16
+N_BLANK = 16
+"""Number of images without content."""
 
-DESTROYED_ROWS = -1 - np.arange(COUNT)
+BLANK_ROWS = -1 - np.arange(N_BLANK)
 """Row numbers of images without content; no sample of a test set has them."""
 
-VERSION = 1
+RECORD_VERSION = 1
 """Version of the records, increased with every change, so that runs of another are not resumed."""
 
 SIXTEEN = len(CATEGORIES)
@@ -62,7 +66,7 @@ log of its likeliest class's probability, and the log of its classes' summed pro
 the model does not have ImageNet's 1,000 classes.
 """
 
-SCHEMA = pa.schema([*ROWS, *PREDICTIONS])
+RECORD_SCHEMA = pa.schema([*ROWS, *PREDICTIONS])
 
 RANK = 3
 """Column of the rank in a `BatchRecord`."""
@@ -187,12 +191,12 @@ def _top_class(_model: Model, scores: Tensor, _known: None) -> tuple[Tensor, Ten
     return scores.argmax(dim=1), scores.isfinite().all()
 
 
-def destroyed_images(height: int, width: int, places: Sequence[int] = range(COUNT)) -> Tensor:
+def blank_images(height: int, width: int, places: Sequence[int] = range(N_BLANK)) -> Tensor:
     """Return images without content, uint8 (B, 3, H, W): of 16, eight uniform gray, eight noise.
 
     `places`: which of the 16; all by default.
     """
-    half = COUNT // 2
+    half = N_BLANK // 2
     # From dark to bright gray, without pure black and white.
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
     images = torch.empty((len(places), 3, height, width), dtype=torch.uint8)
@@ -202,33 +206,35 @@ def destroyed_images(height: int, width: int, places: Sequence[int] = range(COUN
             image[:] = levels[place]
             continue
         # Fixed keys: every model of every run gets the same noise.
-        random = ImageRandom(torch.tensor([place - half]), [hash64(DESTROYED)], torch.device("cpu"))
+        random = ImageRandom(torch.tensor([place - half]), [hash64(BLANK)], torch.device("cpu"))
         image[:] = random.integers("pixels", (3, height, width), 256)[0]
     return images
 
 
-def predict_destroyed(
+def predict_blank_images(
     images: ImageSet, plan: Plan, models: Sequence[Model], device: torch.device
 ) -> pa.Table:
     """Return every model's predictions for images without content, sized like the first image."""
     size = images.sizes[0]
 
     def make(start: int, stop: int) -> tuple[Tensor, None]:
-        return to_device(destroyed_images(*size, range(start, stop)), device), None
+        return to_device(blank_images(*size, range(start, stop)), device), None
 
     known = {
-        "row": pa.array(DESTROYED_ROWS),
-        "image": pa.array([f"{'gray' if i < COUNT // 2 else 'noise'} {i}" for i in range(COUNT)]),
-        "suite": pa.array([plan.suite] * COUNT),
-        "corruption": pa.array([DESTROYED] * COUNT),
+        "row": pa.array(BLANK_ROWS),
+        "image": pa.array(
+            [f"{'gray' if i < N_BLANK // 2 else 'noise'} {i}" for i in range(N_BLANK)]
+        ),
+        "suite": pa.array([plan.suite] * N_BLANK),
+        "corruption": pa.array([BLANK] * N_BLANK),
     }
     rows = pa.table(
-        [known.get(field.name, pa.nulls(COUNT, field.type)) for field in ROWS], schema=ROWS
+        [known.get(field.name, pa.nulls(N_BLANK, field.type)) for field in ROWS], schema=ROWS
     )
     tables = []
     for model in models:
-        stimuli = StimulusSource(COUNT, size, make)
-        batches = predict_batches(stimuli, [model], _all_scores, BatchSize(COUNT))
+        stimuli = StimulusSource(N_BLANK, size, make)
+        batches = predict_batches(stimuli, [model], _all_scores, BatchSize(N_BLANK))
         scores = torch.cat([batch.records[0] for batch in batches])
         if not bool(scores.isfinite().all()):
             raise model.reject()
@@ -320,4 +326,4 @@ def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Tab
             columns.append(pa.ListArray.from_arrays(offsets, pa.array(flat)))
         else:
             columns.append(pa.nulls(len(numbers), SCORES))
-    return pa.Table.from_arrays([*rows.columns, *columns], schema=SCHEMA)
+    return pa.Table.from_arrays([*rows.columns, *columns], schema=RECORD_SCHEMA)

@@ -25,19 +25,19 @@ from eyechart.images.labels.imagenet import NONE
 from eyechart.images.labels.matching import native_labels
 from eyechart.models.model import Model
 from eyechart.predictions.batches import (
-    DESTROYED,
-    DESTROYED_ROWS,
+    BLANK,
+    BLANK_ROWS,
     RANK,
+    RECORD_VERSION,
     BatchRecord,
     BatchSize,
     PredictedBatch,
     StimulusSource,
     predict_batches,
-    predict_destroyed,
+    predict_blank_images,
     predictions_table,
     record_scores,
 )
-from eyechart.predictions.batches import VERSION as RECORD_VERSION
 from eyechart.predictions.reading import UNREADABLE, LeftOut
 from eyechart.testsets.manifest_rows import VERSION, samples_table
 from eyechart.testsets.plan import Plan
@@ -108,7 +108,7 @@ class PredictionTask:
     @property
     def names(self) -> list[str]:
         """The names under which predictions are stored."""
-        return [*(samples.name for samples in self.groups), DESTROYED, UNREADABLE]
+        return [*(samples.name for samples in self.groups), BLANK, UNREADABLE]
 
     @property
     def first_batch_size(self) -> BatchSize:
@@ -140,8 +140,8 @@ class PredictionTask:
         order = np.argsort(block[image], kind="stable")
         starts = np.flatnonzero(np.diff(block[image][order])) + 1
         items = [part for part in np.split(rows[order], starts) if len(part)]
-        if not np.isin(DESTROYED_ROWS, done).all():
-            items.insert(0, DESTROYED_ROWS)
+        if not np.isin(BLANK_ROWS, done).all():
+            items.insert(0, BLANK_ROWS)
         return items
 
     def samples(self, items: Sequence[WorkItem]) -> list[list[Samples]]:
@@ -188,9 +188,9 @@ def predict_items(
     """
     if not items:
         return
-    if np.isin(DESTROYED_ROWS, np.concatenate(items)).any():
-        table = predict_destroyed(task.images, task.plan, task.models, task.device)
-        write(DESTROYED, table)
+    if np.isin(BLANK_ROWS, np.concatenate(items)).any():
+        table = predict_blank_images(task.images, task.plan, task.models, task.device)
+        write(BLANK, table)
     groups = [samples for samples in task.samples(items) if samples]
     if groups:
         with ThreadPoolExecutor(1, "eyechart-write") as writer:

@@ -1,4 +1,7 @@
-"""Determine which recorded predictions are correct, or consistent with the clean prediction."""
+"""Read recorded predictions: which are correct, or consistent with the clean prediction.
+
+Images with files that could not be read are left out everywhere, if they are few.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,14 +20,14 @@ from eyechart.core.storage.parts import Parts
 from eyechart.images.imageset import Damaged, ImageSet, reject_too_many
 from eyechart.images.labels.imagenet import CATEGORIES, CLASSES, NONE, category_of, members
 from eyechart.images.labels.spaces import RULES
-from eyechart.predictions.batches import DESTROYED, rank_of
+from eyechart.predictions.batches import BLANK, rank_of
 from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.stimuli import LoadedSamples
 
 UNREADABLE = "unreadable"
 """Name under which samples with unreadable files are recorded; a resumed run tries them again."""
 
-SCHEMA = pa.schema(
+UNREADABLE_SCHEMA = pa.schema(
     [
         ("row", pa.int64()),
         ("image", pa.string()),
@@ -41,9 +44,9 @@ class Predictions:
 
     `correct`, `consistent` (equal to the prediction on the clean image) and `clean_correct`
     (whether the prediction on the clean image was correct) are 0 or 1, or NaN without a label or a
-    prediction. `lost_correct` and `lost_consistent` are fractions: how often predictions on images
-    without content would have been correct or consistent. All fields about clean images are NaN if
-    there are no clean images.
+    prediction. `blank_correct` and `blank_consistent` are fractions: how often predictions on
+    images without content would have been correct or consistent. All fields about clean images are
+    NaN if there are no clean images.
     `image`: index of the image, equal for samples of the same image. `label`: −1 for none.
     `weights`: weight of each sample, None if all are equal. `resampled_images`: all images that the
     bootstrap resamples, sorted, including images without a sample here, so that every corruption
@@ -60,8 +63,8 @@ class Predictions:
     correct: FloatArray
     consistent: FloatArray
     clean_correct: FloatArray
-    lost_correct: FloatArray
-    lost_consistent: FloatArray
+    blank_correct: FloatArray
+    blank_consistent: FloatArray
     weights: FloatArray | None = None
     resampled_images: IntArray | None = None
     row: IntArray | None = None
@@ -163,7 +166,7 @@ class PredictionReader:
             has_label = label != NONE
             table, image, label = table.filter(has_label), image[has_label], label[has_label]
         prediction = self._predictions(table)
-        lost = self._shared_predictions(DESTROYED, model)
+        lost = self._shared_predictions(BLANK, model)
         if not self.has_clean:
             nothing = np.full(len(table), np.nan)
             same, right, lost_same = nothing, nothing, nothing
@@ -196,7 +199,7 @@ class PredictionReader:
         if table is None:
             rows = Parts(self.folder).read(name, columns, only=("model", model))
             table = without(rows, self.left_out)
-        if name in (CLEAN, DESTROYED):
+        if name in (CLEAN, BLANK):
             # Needed for every corruption.
             self.shared[name, model] = table
         return table
@@ -304,10 +307,12 @@ class LeftOut:
         samples = loaded.unreadable
         names = [self.images.listed[position].name for position in samples.image]
         columns = (samples.row, names, [samples.name] * len(samples), samples.severity, loaded.why)
-        arrays = [pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)]
+        arrays = [
+            pa.array(values, f.type) for values, f in zip(columns, UNREADABLE_SCHEMA, strict=True)
+        ]
         # By name: an image with several unreadable files counts once.
         self.damaged.update(zip(names, loaded.why, strict=True))
-        return pa.Table.from_arrays(arrays, schema=SCHEMA)
+        return pa.Table.from_arrays(arrays, schema=UNREADABLE_SCHEMA)
 
     def check(self) -> None:
         """Raise a UsageError if too many images are left out."""

@@ -71,10 +71,10 @@ def image_set_of(names: Sequence[str]) -> str:
     return IMAGENET if are_imagenet_images(names) else ""
 
 
-def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> str:
-    """Return "" if these are the images and labels of a set, else a clause on how they differ."""
+def difference_from(image_set: str, names: Sequence[str], labels_per_class: Labels) -> str | None:
+    """Return a clause on how images and labels differ from those of a set; None if they do not."""
     if image_set == ROBUSTBENCH:
-        return _why_not_robustbench(names, labels_per_class)
+        return _difference_from_robustbench(names, labels_per_class)
     condition = f"for the {N_IMAGES:,} images of ImageNet's validation set"
     if are_robustbench_images(names):
         return f"{condition}, but these are RobustBench's 5,000 images"
@@ -88,10 +88,10 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
         return f"{condition} with its {N_CLASSES:,} classes, but these images have others"
     if any(count != per_class for count in labels_per_class.values()):
         return f"{condition} with {per_class} images in each class, but these have other labels"
-    return ""
+    return None
 
 
-def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
+def _difference_from_robustbench(names: Sequence[str], labels_per_class: Labels) -> str | None:
     condition = "for RobustBench's 5,000 images of ImageNet's validation set"
     if not are_robustbench_images(names):
         return f"{condition}, but these are {len(names):,} images with other names"
@@ -99,7 +99,7 @@ def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
     # The 5,000 images need not contain every class.
     if not (classes <= set(wordnet_ids()) or classes <= set(range(N_CLASSES))):
         return f"{condition} with ImageNet's {N_CLASSES:,} classes, but these images have others"
-    return ""
+    return None
 
 
 def other_baseline(labels_per_class: Labels) -> str:
@@ -111,7 +111,7 @@ def other_baseline(labels_per_class: Labels) -> str:
     return "evaluate a baseline with the same classes on the same images: --baseline MODEL"
 
 
-def holds(
+def invalid_reason(
     baseline: Baseline | str,
     *,
     suite: str,
@@ -121,8 +121,8 @@ def holds(
     side: int,
     published_files: bool,
     jpeg: int | None,
-) -> str:
-    """Return "" if a table is valid for these images, else a sentence on why not and what to do.
+) -> str | None:
+    """Return why a table is not valid for these images and what to do; None if it is valid.
 
     A baseline measured by the user is always valid.
 
@@ -139,36 +139,38 @@ def holds(
     table = find_baseline(baseline) if isinstance(baseline, str) else baseline
     # Measured by the user, who is responsible for the images.
     if not table.suites:
-        return ""
+        return None
     # The first reason that applies is reported, the most general one first.
     no_table = other_baseline(labels_per_class)
     reason, remedy = _suite_reason(table, suite, corruptions), no_table
-    reason = reason or why_not(table.images, names, labels_per_class)
+    reason = reason or difference_from(table.images, names, labels_per_class)
     if not reason and side != SIDE:
         reason = f"at {SIDE} px, but these images have {side} px"
         remedy = no_table if published_files else f"give --stimulus {SIDE}"
     if not reason:
         reason, remedy = _file_reason(table, published_files, jpeg)
-    return f"The table '{table.name}' is valid {reason}: {remedy}." if reason else ""
+    return f"The table '{table.name}' is valid {reason}: {remedy}." if reason else None
 
 
-def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> str:
+def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> str | None:
     if suite not in table.suites:
         return f"for {' and '.join(table.suites)}, but these are corruptions of {suite}"
     unknown = [name for name in corruptions if name not in table.errors]
     if not unknown:
-        return ""
+        return None
     return f"for {len(table.errors)} corruptions, but '{unknown[0]}' is not one of them"
 
 
-def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> tuple[str, str]:
+def _file_reason(
+    table: Baseline, published_files: bool, jpeg: int | None
+) -> tuple[str | None, str]:
     """Return a clause on how the files differ from those of the table, and what to type."""
     if not table.saved:
         if published_files or jpeg is None:
-            return "", ""
+            return None, ""
         return "for images that were never saved, but these were saved as JPEG", "omit --jpeg"
     if published_files or jpeg == QUALITY:
-        return "", ""
+        return None, ""
     # Corruptions in memory give different errors from the published JPEG files:
     # hendrycks/robustness#14.
     how = "were never saved as JPEG" if jpeg is None else f"have JPEG quality {jpeg}"

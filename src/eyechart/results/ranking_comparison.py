@@ -19,7 +19,7 @@ from eyechart.results.published_results import (
     find_published,
     read_published,
 )
-from eyechart.results.runs import Board
+from eyechart.results.runs import Leaderboard
 from eyechart.results.standings import Standings
 from eyechart.scores.baseline_names import ROBUSTBENCH_ALEXNET
 from eyechart.scores.baseline_tables import built_in, find_baseline, siblings
@@ -71,7 +71,7 @@ def rank_in_ways(subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], 
 
 
 @dataclass(frozen=True, eq=False)
-class Discrete:
+class SeverityComparison:
     """First experiment of the VCR paper: fixed severities (ImageNet-C) against continuous ones.
 
     Attributes:
@@ -94,7 +94,9 @@ class Discrete:
     note: str
 
 
-def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
+def fixed_against_continuous(
+    boards: Sequence[Leaderboard], space: str | None = None
+) -> SeverityComparison | None:
     """Return how rankings by ImageNet-C and VCR differ; None unless there are runs of both."""
     fixed = [board for board in boards if board.suite in WITH_LEVELS]
     continuous = next((board for board in boards if board.suite in VCR), None)
@@ -127,7 +129,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         coverage[name] = shares
     # Runs may have been made with different minimum counts; the caption names all of them.
     counts = [board.runs[0].fewest_in_covered for board in [*fixed, continuous]]
-    return Discrete(
+    return SeverityComparison(
         models,
         tuple(rankings),
         tuple(missing),
@@ -137,7 +139,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
     )
 
 
-def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
+def two_benchmarks(boards: Sequence[Leaderboard], space: str | None = None) -> list[Rankings]:
     """Return how ImageNet-C and ImageNet-NOC rank models, compared by the same metric.
 
     Raises:
@@ -169,7 +171,7 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
     return rankings
 
 
-def images_note(boards: Sequence[Board]) -> str:
+def images_note(boards: Sequence[Leaderboard]) -> str:
     """Return a note if tests use different images, which alone can change a ranking; else ""."""
     first = boards[0].runs[0].names
     for board in boards[1:]:
@@ -183,7 +185,7 @@ def images_note(boards: Sequence[Board]) -> str:
     return ""
 
 
-def _verdict(boards: Sequence[Board], space: str) -> str:
+def _verdict(boards: Sequence[Leaderboard], space: str) -> str:
     """Return why rankings are not compared: insufficient data in one of the runs; "" if not."""
     verdicts = (board.verdict(space) for board in boards)
     verdict = next(filter(None, verdicts), "")
@@ -196,7 +198,7 @@ def _family(baseline: str) -> str:
     return baseline.removeprefix("noc-")
 
 
-def _common(boards: Sequence[Board]) -> tuple[str, ...]:
+def _common(boards: Sequence[Leaderboard]) -> tuple[str, ...]:
     names = [name for name in boards[0].models if all(name in board.models for board in boards)]
     if len(names) < 2:
         suites = ", ".join(board.suite for board in boards)
@@ -204,7 +206,7 @@ def _common(boards: Sequence[Board]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _common_space(boards: Sequence[Board], space: str | None) -> str:
+def _common_space(boards: Sequence[Leaderboard], space: str | None) -> str:
     spaces = [name for name in boards[0].spaces if all(name in board.spaces for board in boards)]
     if not spaces or (space is not None and space not in spaces):
         suites = ", ".join(board.suite for board in boards)
@@ -213,7 +215,7 @@ def _common_space(boards: Sequence[Board], space: str | None) -> str:
 
 
 def _of(
-    board: Board, models: Sequence[str], space: str, corruption: str, score: str
+    board: Leaderboard, models: Sequence[str], space: str, corruption: str, score: str
 ) -> dict[str, Estimate]:
     """Return a score of these models, with errors converted to accuracies; {} if one lacks it."""
     keys = {name: (name, space, corruption, score) for name in models}
@@ -226,7 +228,7 @@ def _of(
     return scores
 
 
-def _covered(board: Board, corruption: str) -> float:
+def _covered(board: Leaderboard, corruption: str) -> float:
     coverage = board.runs[0].coverage.get(corruption)
     return np.nan if coverage is None else coverage.paper
 
@@ -243,7 +245,7 @@ class RankedRow:
 
 
 @dataclass(frozen=True)
-class RankedBoard:
+class PublishedRanking:
     """Models from runs and published models, ranked by one score on the same images."""
 
     standings: Standings
@@ -273,7 +275,7 @@ def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[Publi
     return tuple(tables.values())
 
 
-def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
+def check_baseline(boards: Sequence[Leaderboard], baseline: str | None) -> None:
     """Raise a UsageError if the runs were evaluated with a different baseline."""
     for board in boards:
         if baseline is None or board.baseline == baseline:
@@ -289,7 +291,7 @@ def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
             )
 
 
-def is_comparable(board: Board, table: PublishedTable) -> bool:
+def is_comparable(board: Leaderboard, table: PublishedTable) -> bool:
     """Whether runs and published results have the same suite, images and baseline.
 
     A built-in table counts as the run's baseline only if it is valid for the run's images, sizes
@@ -304,7 +306,9 @@ def is_comparable(board: Board, table: PublishedTable) -> bool:
     return image_set_of(sorted(board.runs[0].names)) == table.images
 
 
-def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> RankedBoard | None:
+def rank_together(
+    standings: Standings, tables: Sequence[PublishedTable]
+) -> PublishedRanking | None:
     """Return a ranking of runs and comparable published results; None if nothing is comparable."""
     board, by = standings.board, standings.by
     chosen = [
@@ -327,7 +331,7 @@ def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> Ran
         RankedRow(rank, row.model, row.value, row.table, row.row)
         for rank, row in enumerate(rows, 1)
     )
-    return RankedBoard(standings, tuple(chosen), ranked)
+    return PublishedRanking(standings, tuple(chosen), ranked)
 
 
 def _relative_to(

@@ -139,7 +139,7 @@ def _check_complete(results: Results, name: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Board:
+class Leaderboard:
     """Models evaluated on the same test, from one or several runs."""
 
     runs: tuple[Run, ...]
@@ -165,14 +165,14 @@ class Board:
         return self.runs[0].baseline
 
     @property
-    def counted(self) -> tuple[str, ...]:
+    def averaged_corruptions(self) -> tuple[str, ...]:
         """Corruptions over which means are taken, as recorded in the settings of the runs."""
         return self.runs[0].config.means_over
 
     def marked(self, model: str) -> tuple[str, ...]:
         """Return the corruptions that a model was trained on and that are included in means."""
         records = (record for run in self.runs if (record := run.results.model(model)) is not None)
-        return tuple(name for name in next(records).marked if name in self.counted)
+        return tuple(name for name in next(records).marked if name in self.averaged_corruptions)
 
     def n_images(self, space: str) -> int:
         """Return the number of images scored in a label space."""
@@ -222,10 +222,12 @@ class Board:
         if declared.of_test:
             return by_corruption.get(WHOLE, {})
         by_corruption = {
-            name: estimates for name, estimates in by_corruption.items() if name in self.counted
+            name: estimates
+            for name, estimates in by_corruption.items()
+            if name in self.averaged_corruptions
         }
         # A mean over fewer corruptions than the suite has would not be comparable.
-        is_whole = HUMANS in declared.needs or len(by_corruption) == len(self.counted)
+        is_whole = HUMANS in declared.needs or len(by_corruption) == len(self.averaged_corruptions)
         if not by_corruption or not is_whole:
             return {}
         return {
@@ -236,7 +238,7 @@ class Board:
         }
 
 
-def make_boards(runs: Sequence[Run]) -> list[Board]:
+def make_leaderboards(runs: Sequence[Run]) -> list[Leaderboard]:
     """Return the runs grouped by test.
 
     Raises:
@@ -253,7 +255,7 @@ def make_boards(runs: Sequence[Run]) -> list[Board]:
     for group in groups.values():
         for one, two in combinations(group, 2):
             _check_same_test(one, two)
-    return [Board(tuple(group)) for group in groups.values()]
+    return [Leaderboard(tuple(group)) for group in groups.values()]
 
 
 def _check_same_test(first: Run, second: Run) -> None:

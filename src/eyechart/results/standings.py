@@ -17,7 +17,7 @@ from eyechart.core.records import CheckedFields
 from eyechart.core.registry import unknown_name
 from eyechart.corruptions.suites.suite import split_variant
 from eyechart.results.model_results import html_table
-from eyechart.results.runs import Board, Run, make_boards, read_run, run_of
+from eyechart.results.runs import Leaderboard, Run, make_leaderboards, read_run, run_of
 from eyechart.results.schema import Results
 from eyechart.results.scores_file import as_data_frame, known
 from eyechart.scores.registry import HUMANS, LEADERBOARD, RANKED_BY, RANKED_ELSEWHERE, SCORES
@@ -76,7 +76,7 @@ class Standings(CheckedFields):
         'insufficient data (at least 40 images; have 2)'
     """
 
-    board: Board
+    board: Leaderboard
     space: str
     by: str
     order: list[str]
@@ -191,14 +191,14 @@ def compare(
             as_text(value, name)
     if not runs:
         raise UsageError("compare needs at least one run: give results or run folders.")
-    boards = make_boards([_run(run, number) for number, run in enumerate(runs, start=1)])
+    boards = make_leaderboards([_run(run, number) for number, run in enumerate(runs, start=1)])
     if len(boards) > 1:
         suites = " and ".join(board.suite for board in boards)
         raise UsageError(
             f"compare ranks models under one suite, got runs on {suites}: compare the runs of each"
             " suite, or use eyechart compare."
         )
-    return stand(boards[0], labels, by)
+    return rank_models(boards[0], labels, by)
 
 
 def _run(run: object, number: int) -> Run:
@@ -214,7 +214,7 @@ def check_rankable(name: str) -> None:
         raise unknown_name("score", name, known)
 
 
-def stand(board: Board, space: str | None = None, by: str | None = None) -> Standings:
+def rank_models(board: Leaderboard, space: str | None = None, by: str | None = None) -> Standings:
     """Return the ranked models of a leaderboard.
 
     Args:
@@ -256,7 +256,9 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
     )
 
 
-def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], dict[str, str]]:
+def _overall(
+    board: Leaderboard, space: str
+) -> tuple[dict[str, dict[str, Estimate]], dict[str, str]]:
     """Return the available overall scores, and the label space of each."""
     scores: dict[str, dict[str, Estimate]] = {}
     homes: dict[str, str] = {}

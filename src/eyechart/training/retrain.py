@@ -28,7 +28,7 @@ from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import ImageSource
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.predictions.batches import destroyed_images
+from eyechart.predictions.batches import blank_images
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES
@@ -269,7 +269,7 @@ def checkpoint_at(spec: str) -> Checkpoint | None:
 
 def reject_softmax(model: Model, images: ImageSet) -> None:
     """Raise a UsageError if a model returns probabilities, since the loss needs logits."""
-    destroyed = destroyed_images(*images.sizes[0], range(2)).to(model.device)
+    destroyed = blank_images(*images.sizes[0], range(2)).to(model.device)
     with torch.inference_mode():
         reject_probabilities(trainable(model)(model.preprocessing(destroyed)), model.name)
 

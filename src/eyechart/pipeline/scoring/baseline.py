@@ -25,7 +25,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.models.find import NAMED
 from eyechart.models.model import Model
 from eyechart.predictions.reading import Predictions
-from eyechart.results.image_sets import ALEXNET_BASELINE, holds
+from eyechart.results.image_sets import ALEXNET_BASELINE, invalid_reason
 from eyechart.results.model_results import (
     CorruptionResults,
     ModelResults,
@@ -105,9 +105,9 @@ def choose_baseline(
         table = read_baseline(Path(wanted), [entry.name for entry in plan.entries()])
         return BaselineChoice(table.name, table)
     table = find_baseline(wanted, suite=plan.suite)
-    why = _why_not(table, plan, images, has_testset)
-    if why:
-        raise UsageError(why)
+    reason = _invalid_reason(table, plan, images, has_testset)
+    if reason is not None:
+        raise UsageError(reason)
     return BaselineChoice(table.name, table)
 
 
@@ -171,9 +171,9 @@ def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> BaselineChoic
     # Without labels there are no errors to divide.
     if not tables or all(label is None for label in images.labels):
         return BaselineChoice()
-    reasons = {table.name: _why_not(table, plan, images, has_testset) for table in tables}
+    reasons = {table.name: _invalid_reason(table, plan, images, has_testset) for table in tables}
     for table in tables:
-        if not reasons[table.name]:
+        if reasons[table.name] is None:
             return BaselineChoice(table.name, table)
     return BaselineChoice(note=f"No CE: {reasons[tables[0].name]}")
 
@@ -185,7 +185,7 @@ def _is_even(plan: Plan, images: ImageSet) -> bool:
     return images.files is not None or not drawn or plan.n % len(images) == 0
 
 
-def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -> str:
+def _invalid_reason(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -> str | None:
     # Tables are valid for one image size only, so that mixed sizes count as 0.
     sides = {side for size in images.sizes for side in size}
     if plan.labels == "entry16":
@@ -193,7 +193,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
             f"The table '{table.name}' is valid for ImageNet's 1,000 classes, not for 16 "
             f"categories: use --labels native, or {ALEXNET_BASELINE}."
         )
-    why = holds(
+    reason = invalid_reason(
         table,
         suite=plan.suite,
         corruptions=[entry.name for entry in plan.entries()],
@@ -205,8 +205,8 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
     )
     # A published error is a mean over all images at fixed strengths; other samples change it.
     is_published = plan.sampling in (LEVELS, PARAMETERS) and _is_even(plan, images)
-    if why or (is_published and not has_testset):
-        return why
+    if reason is not None or (is_published and not has_testset):
+        return reason
     remedy = f"give --sampling {PARAMETERS} --n {len(images)}"
     return (
         f"The table '{table.name}' is valid for the published strengths with every image used "

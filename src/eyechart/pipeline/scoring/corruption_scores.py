@@ -98,12 +98,12 @@ class CorruptionScorer:
     def _accuracy(self, predictions: Predictions) -> PropertyResults:
         """Return accuracy as a function of visual change."""
         clean = predictions.clean_correct
-        lost = predictions.lost_correct
+        lost = predictions.blank_correct
         return self._property("accuracy", predictions, predictions.correct, clean, lost)
 
     def _consistency(self, predictions: Predictions) -> PropertyResults:
         """Return consistency with the clean prediction as a function of visual change."""
-        ones, lost = np.ones(len(predictions)), predictions.lost_consistent
+        ones, lost = np.ones(len(predictions)), predictions.blank_consistent
         return self._property("consistency", predictions, predictions.consistent, ones, lost)
 
     def _property(

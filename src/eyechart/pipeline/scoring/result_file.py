@@ -123,8 +123,8 @@ def _predictions(rows: HumanResponses) -> Predictions:
         correct=rows.correct,
         consistent=rows.consistent,
         clean_correct=(rows.clean_response == rows.label).astype(np.float64),
-        lost_correct=unknown,
-        lost_consistent=unknown,
+        blank_correct=unknown,
+        blank_consistent=unknown,
         resampled_images=np.arange(len(images)),
     )
 

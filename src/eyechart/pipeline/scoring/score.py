@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import pyarrow.compute as pc
 
+from eyechart.core.cost import Session
 from eyechart.core.devices import keep_freed_memory, share_freed_memory
 from eyechart.core.parallel import map_on_threads, one_blas_thread
 from eyechart.core.progress import Advance, Progress
@@ -16,6 +18,7 @@ from eyechart.images.image_sources import source_name
 from eyechart.images.imageset import Damaged
 from eyechart.images.labels.imagenet import class_names
 from eyechart.pipeline.evaluation_run import EvaluationRun
+from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.human_references import experiments_of, notes_on_humans, studies_of
 from eyechart.pipeline.scoring.baseline import (
     BaselineChoice,
@@ -26,6 +29,7 @@ from eyechart.pipeline.scoring.baseline import (
 from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
 from eyechart.pipeline.scoring.comparisons import agreements, paired_models
 from eyechart.pipeline.scoring.score_space import ScoredCorruption, SpaceScorer, n_threads
+from eyechart.predictions.engine import part_files
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, left_out, read_rows
 from eyechart.results.model_results import ModelResults, SpaceResults
@@ -33,6 +37,21 @@ from eyechart.results.run_config import FitConfig, RunConfig
 from eyechart.results.schema import DamagedImage, ImagesUsed, Results, RunInfo
 from eyechart.results.study_models import category_of_model
 from eyechart.testsets.coverage import CorruptionCoverage, coverage_of, fewest_in_covered
+
+
+def score_predictions(
+    run: EvaluationRun, warnings: Sequence[str], out: Path, session: Session, progress: Progress
+) -> Results:
+    """Return the results of a run whose predictions are complete; write example images to `out`."""
+    with session.stage("scoring"):
+        scored = score_run(run, progress)
+    with session.stage("examples"):
+        examples = keep_examples(run, out)
+    changes = {
+        "examples": examples,
+        "warnings": (*warnings, *scored.warnings, *part_files(run.task, run.folder).notes()),
+    }
+    return scored.model_copy(update=changes)
 
 
 def score_run(run: EvaluationRun, progress: Progress) -> Results:

@@ -116,7 +116,9 @@ def _mean(report: Report, main: MainScore, model: ModelEntry) -> Markup:
         return Markup(score.predicate).format(
             value=estimated(percent, estimate, is_marked),
             baseline="" if errors is None else short_names([errors.baseline])[0],
-            corruptions=counted_of(len(main.section.standings.board.counted), "corruption"),
+            corruptions=counted_of(
+                len(main.section.standings.board.averaged_corruptions), "corruption"
+            ),
         )
     return Markup("has no score over all corruptions")
 

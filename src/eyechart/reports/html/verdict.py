@@ -84,7 +84,7 @@ def human_comparisons(section: TestSection, model: ModelEntry, space: str, lette
     return {
         name: humans
         for name, results in corruptions.items()
-        if name in section.standings.board.counted and letter in results.properties
+        if name in section.standings.board.averaged_corruptions and letter in results.properties
         if (humans := results.properties[letter].humans) is not None
     }
 

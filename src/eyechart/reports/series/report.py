@@ -10,14 +10,14 @@ from eyechart.reports.series.palette import COLORS
 from eyechart.reports.titles import corruption_title, short_names
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.ranking_comparison import (
-    Discrete,
     Rankings,
+    SeverityComparison,
     fixed_against_continuous,
     two_benchmarks,
 )
-from eyechart.results.runs import Board, Run, make_boards, read_run
+from eyechart.results.runs import Leaderboard, Run, make_leaderboards, read_run
 from eyechart.results.schema import Results
-from eyechart.results.standings import Standings, stand
+from eyechart.results.standings import Standings, rank_models
 from eyechart.results.study_models import CATEGORIES
 
 
@@ -94,7 +94,7 @@ class Report:
 
     runs: tuple[Run, ...]
     sections: tuple[TestSection, ...]
-    discrete: Discrete | None
+    discrete: SeverityComparison | None
     benchmarks: tuple[Rankings, ...]
     notes: tuple[str, ...]
     hidden: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ def make_report(
     hidden = hidden_kinds(hide)
     if hidden:
         categories, runs = hide_in_runs(runs, hidden, categories or {})
-    boards = make_boards(runs)
+    boards = make_leaderboards(runs)
     names = list(dict.fromkeys(name for board in boards for name in board.models))
     for name in categories or {}:
         if name not in names:
@@ -167,7 +167,7 @@ def make_report(
     }
     notes: list[str] = []
     parts = tuple(_part(board, runs, looks, categories or {}) for board in boards)
-    discrete: Discrete | None = None
+    discrete: SeverityComparison | None = None
     benchmarks: list[Rankings] = []
     try:
         # Boards that cannot be compared are still shown, each alone, with a note.
@@ -179,12 +179,12 @@ def make_report(
 
 
 def _part(
-    board: Board,
+    board: Leaderboard,
     runs: Sequence[Run],
     looks: Mapping[str, tuple[str, str]],
     categories: Mapping[str, str],
 ) -> TestSection:
-    standings = stand(board)
+    standings = rank_models(board)
     entries = []
     for name in standings.order:
         run = next(run for run in board.runs if name in run.models)

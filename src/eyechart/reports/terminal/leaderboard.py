@@ -15,7 +15,7 @@ from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.titles import short_names, short_space
 from eyechart.results.published_results import PublishedModel, PublishedTable
-from eyechart.results.ranking_comparison import Discrete, RankedBoard, Rankings
+from eyechart.results.ranking_comparison import PublishedRanking, Rankings, SeverityComparison
 from eyechart.results.standings import Standings
 from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
 from eyechart.stats.ranking import kendall_tau
@@ -110,7 +110,7 @@ def _ranked_by(name: str) -> str:
     return SCORES[name].title if name in SCORES else name
 
 
-def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
+def coverage_table(discrete: SeverityComparison, markdown: bool = False) -> "Table":
     """Return a table of the fraction of Δv that each of two test sets covers, by corruption."""
     rows = [
         (name, *(MISSING if math.isnan(share) else f"{share:.3f}" for share in shares))
@@ -121,7 +121,7 @@ def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
 
 
 def comparison_texts(
-    boards: Sequence[Standings], discrete: Discrete | None, benchmarks: Sequence[Rankings]
+    boards: Sequence[Standings], discrete: SeverityComparison | None, benchmarks: Sequence[Rankings]
 ) -> dict[str, str]:
     """Return leaderboard.csv, pairs.csv and, if rankings were compared, rankings.json."""
     texts = {
@@ -241,7 +241,7 @@ def published_rows(table: PublishedTable, width: int, markdown: bool = False) ->
                    markdown=markdown)  # fmt: skip
 
 
-def ranked_title(ranked: RankedBoard) -> str:
+def ranked_title(ranked: PublishedRanking) -> str:
     """Return a title with the suite, images, score and baseline of a joint ranking."""
     board = ranked.standings.board
     return (
@@ -251,7 +251,7 @@ def ranked_title(ranked: RankedBoard) -> str:
     )
 
 
-def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iterator["Table"]:
+def ranked_rows(ranked: PublishedRanking, width: int, markdown: bool = False) -> Iterator["Table"]:
     """Yield tables of runs (with intervals) and published models in one ranking."""
     from rich.markup import escape
 
@@ -269,7 +269,7 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
 
 
 def published_lines(
-    tables: Sequence[PublishedTable], boards: Sequence[RankedBoard]
+    tables: Sequence[PublishedTable], boards: Sequence[PublishedRanking]
 ) -> Iterator[Line]:
     """Yield a row for each published model, with its `rank` if it is ranked with runs."""
     ranks = {
