@@ -156,6 +156,6 @@ def test_two_writers_never_take_each_others_numbers(task, tmp_path):
 
 def test_an_engine_that_is_not_there_is_rejected_with_those_that_are(task, tmp_path):
     with pytest.raises(ec.UsageError, match=f"Unknown engine 'in-proces'.*'{IN_PROCESS}'"):
-        predict(task, tmp_path, lambda count, message: None, "in-proces")
+        predict(task, tmp_path, lambda count, message: None, ComputeSettings(engine="in-proces"))
     with pytest.raises(ec.UsageError, match=f"Unknown engine 'in-proces'.*'{IN_PROCESS}'"):
         ec.evaluate("small_models:four_classes", engine="in-proces")

@@ -166,15 +166,15 @@ class PredictionReader:
             has_label = label != NONE
             table, image, label = table.filter(has_label), image[has_label], label[has_label]
         prediction = self._predictions(table)
-        lost = self._shared_predictions(BLANK, model)
+        blank = self._shared_predictions(BLANK, model)
         if not self.has_clean:
             nothing = np.full(len(table), np.nan)
-            same, right, lost_same = nothing, nothing, nothing
+            same, right, blank_same = nothing, nothing, nothing
         else:
             # `image` indexes the rows of the clean table, one for each image.
             clean_prediction = self._shared_predictions(CLEAN, model)[image]
             same = (prediction == clean_prediction).astype(np.float64)
-            right, lost_same = _equal(clean_prediction, label), _shares(lost, clean_prediction)
+            right, blank_same = _equal(clean_prediction, label), _shares(blank, clean_prediction)
         return Predictions(
             table["delta_v"].to_numpy().astype(np.float64),
             table["severity"].to_numpy().astype(np.float64),
@@ -183,8 +183,8 @@ class PredictionReader:
             _equal(prediction, label),
             same,
             right,
-            np.where(label == NONE, np.nan, _shares(lost, label)),
-            lost_same,
+            np.where(label == NONE, np.nan, _shares(blank, label)),
+            blank_same,
             row=table["row"].to_numpy(),
             prediction=prediction,
             confidence=self._confidence(table, prediction),
@@ -288,11 +288,11 @@ def _equal(prediction: IntArray, label: IntArray) -> FloatArray:
     return np.where(label == NONE, np.nan, (prediction == label).astype(np.float64))
 
 
-def _shares(lost: IntArray, label: IntArray) -> FloatArray:
+def _shares(blank: IntArray, label: IntArray) -> FloatArray:
     """Return how often predictions on images without content equal each of the labels."""
     # −1 (none) becomes 0 as an index, so that one count per label serves all samples.
-    counts = np.bincount(lost - NONE, minlength=int(label.max(initial=NONE)) - NONE + 1)
-    return np.asarray(counts / len(lost))[label - NONE]
+    counts = np.bincount(blank - NONE, minlength=int(label.max(initial=NONE)) - NONE + 1)
+    return np.asarray(counts / len(blank))[label - NONE]
 
 
 class LeftOut:

@@ -1,4 +1,7 @@
-"""Read results.json, and say what is wrong with a file that cannot be read."""
+"""Read and write the results of a run: results.json with its JSON Schema, and results.csv.
+
+`schema` declares the content of results.json, `scores_file` that of scores.parquet.
+"""
 
 import csv
 import json
@@ -11,11 +14,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from eyechart.core.arguments import as_folder, as_path
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Record, first_problem
+from eyechart.core.records import first_problem
 from eyechart.core.storage.files import file_in
 from eyechart.results.model_results import CorruptionResults, PropertyResults, SpaceResults
 from eyechart.results.schema import RESULTS_FILE, SCHEMA_VERSION, Results, check_results
@@ -31,12 +34,6 @@ Cell: TypeAlias = str | int | float
 # "n", "u" and "l" are the letters of null.
 NUMBERS = re.compile(r"\[\n[-+.\deEnul,\s]*\]")
 """Matches a list of numbers over several lines; JSON strings contain no line breaks."""
-
-
-class _Version(Record, extra="ignore"):
-    """Version of a results file, which is read before the other fields."""
-
-    schema_version: int = Field(alias="schema")
 
 
 def read_results(folder: Path) -> Results:
@@ -59,7 +56,13 @@ def read_results(folder: Path) -> Results:
     except OSError:
         raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
     # The version is read first: a file of another version may fail validation for other reasons.
-    version = _version_of(content, path)
+    try:
+        plain = json.loads(content)
+    except ValueError:
+        raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
+    version = plain.get("schema") if isinstance(plain, dict) else None
+    if not isinstance(version, int):
+        raise UsageError(f"{path} was not written by eyechart evaluate: give another folder.")
     if version != SCHEMA_VERSION:
         raise UsageError(
             f"{folder} was written by another version of eyechart (schema {version}, not"
@@ -71,18 +74,6 @@ def read_results(folder: Path) -> Results:
     except ValidationError as error:
         problem = first_problem(error).rstrip(".")
         raise UsageError(f"{path} is damaged ({problem}): run the evaluation again.") from None
-
-
-def _version_of(content: bytes, path: Path) -> int:
-    try:
-        return _Version.model_validate_json(content, strict=True).schema_version
-    except ValidationError as error:
-        # Distinguish a damaged file from a valid JSON file of another program.
-        if error.errors()[0]["type"] == "json_invalid":
-            raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
-        raise UsageError(
-            f"{path} was not written by eyechart evaluate: give another folder."
-        ) from None
 
 
 def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:

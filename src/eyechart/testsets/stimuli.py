@@ -88,7 +88,11 @@ class CleanImages:
         assert self.clean is not None, "nothing to corrupt"
         images = self.clean[on_device]
         if samples.entry is None:
-            return self._unchanged(images, on_device)
+            assert self.description is not None, "nothing to compare with"
+            # An unchanged image has Δv = 0 by definition; no comparison is needed.
+            change = torch.where(self.description.measurable[on_device], 0.0, torch.nan)
+            scales = self.description.n_scales
+            return CorruptedImages(images, change.to(torch.float64), content_keys(images), scales)
         entry, draws = samples.entry, samples.draw.tolist()
         random = draw_random(entry, self.keys[local], self.seed, draws, images.device)
         strengths = Strengths(samples.severity, samples.values)
@@ -102,13 +106,6 @@ class CleanImages:
             nowhere = torch.full((len(images),), torch.nan, dtype=torch.float64)
             return CorruptedImages(images, nowhere.to(self.device), content_keys(images), 0)
         change = self.ruler.compare(self.description.select(local), images)
-        return CorruptedImages(images, change, content_keys(images), self.description.n_scales)
-
-    def _unchanged(self, images: Tensor, local: Tensor) -> CorruptedImages:
-        assert self.description is not None, "nothing to compare with"
-        # An unchanged image has Δv = 0 by definition; no comparison is needed.
-        measurable = self.description.measurable[local]
-        change = torch.where(measurable, 0.0, torch.nan).to(torch.float64)
         return CorruptedImages(images, change, content_keys(images), self.description.n_scales)
 
 
@@ -148,28 +145,6 @@ def group_by_size(
         size = max(1, CLEAN_PIXELS.get(device.type, CLEAN_PIXELS["cpu"]) // (height * width))
         blocks += [np.array(places[start : start + size]) for start in range(0, len(places), size)]
     return blocks
-
-
-def read_clean_images(images: ImageSet, places: IntArray, device: torch.device) -> Tensor | None:
-    """Start copying clean images to the device and return them; None if there are none."""
-    if not images.has_clean:
-        return None
-    return to_device(images.batch(places.tolist()), device)
-
-
-def describe_clean_images(
-    images: ImageSet,
-    places: IntArray,
-    clean: Tensor | None,
-    device: torch.device,
-    *,
-    ruler: Ruler,
-    seed: int,
-    jpeg: int | None,
-) -> CleanImages:
-    """Return the images at `places` (increasing), prepared for measuring visual change."""
-    description = None if clean is None else ruler.describe(clean)
-    return CleanImages(places, clean, images.keys(places), ruler, description, device, seed, jpeg)
 
 
 def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
@@ -296,17 +271,25 @@ def _iterate_blocks(
     stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
 
     def read(places: IntArray) -> Tensor | None:
+        if not images.has_clean:
+            return None
         with in_stream(stream):
-            return read_clean_images(images, places, device)
+            return to_device(images.batch(places.tolist()), device)
 
     # The next block is read while the device works on this one.
     with ThreadPoolExecutor(1, "eyechart-read") as reader:
         coming = reader.submit(read, blocks[0])
         for number, places in enumerate(blocks):
-            pixels = coming.result()
+            clean = coming.result()
             if number + 1 < len(blocks):
                 coming = reader.submit(read, blocks[number + 1])
-            yield describe_clean_images(
-                images, places, pixels, device,
-                ruler=ruler, seed=plan.seed, jpeg=plan.jpeg,
-            )  # fmt: skip
+            yield CleanImages(
+                places,
+                clean,
+                images.keys(places),
+                ruler,
+                None if clean is None else ruler.describe(clean),
+                device,
+                plan.seed,
+                plan.jpeg,
+            )

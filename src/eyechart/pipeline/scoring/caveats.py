@@ -182,11 +182,6 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
             "Humans were not shown destroyed images: the human curve ends at chance, whereas the "
             "model's ends at the rate measured on destroyed images."
         )
-    yield from _on_packaged(spaces, fit)
-
-
-def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
-    """If the packaged human reference is used, yield how it compares with the published one."""
     areas = {
         name: comparison.areas.human
         for _, space in spaces

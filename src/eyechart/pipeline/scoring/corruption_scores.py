@@ -82,9 +82,23 @@ class CorruptionScorer:
             with_label = predictions.take(known)
             if not np.isnan(with_label.clean_correct).any():
                 clean_error = estimate_mean(1 - with_label.clean_correct, with_label, self.fit)
-            accuracy = self._accuracy(with_label)
+            accuracy = self._property(
+                "accuracy",
+                with_label,
+                with_label.correct,
+                with_label.clean_correct,
+                with_label.blank_correct,
+            )
             computed = computed_scores(with_label, self.fit.n_bootstrap, self.fit.seed)
-        has_clean = not np.isnan(predictions.consistent).all()
+        consistency = None
+        if not np.isnan(predictions.consistent).all():
+            consistency = self._property(
+                "consistency",
+                predictions,
+                predictions.consistent,
+                np.ones(len(predictions)),
+                predictions.blank_consistent,
+            )
         return CorruptionResults(
             unmeasurable=int(np.isnan(predictions.delta_v).sum()),
             error=None if accuracy is None else complement(accuracy.rate),
@@ -92,19 +106,8 @@ class CorruptionScorer:
             computed_scores=computed,
             error_by_severity=errors_by_severity(predictions.take(known)) if self.labeled else {},
             accuracy=accuracy,
-            consistency=self._consistency(predictions) if has_clean else None,
+            consistency=consistency,
         )
-
-    def _accuracy(self, predictions: Predictions) -> PropertyResults:
-        """Return accuracy as a function of visual change."""
-        clean = predictions.clean_correct
-        lost = predictions.blank_correct
-        return self._property("accuracy", predictions, predictions.correct, clean, lost)
-
-    def _consistency(self, predictions: Predictions) -> PropertyResults:
-        """Return consistency with the clean prediction as a function of visual change."""
-        ones, lost = np.ones(len(predictions)), predictions.blank_consistent
-        return self._property("consistency", predictions, predictions.consistent, ones, lost)
 
     def _property(
         self,
@@ -112,8 +115,17 @@ class CorruptionScorer:
         predictions: Predictions,
         hits: FloatArray,
         clean: FloatArray,
-        lost: FloatArray,
+        blank: FloatArray,
     ) -> PropertyResults:
+        """Return accuracy, or consistency with the clean prediction, over visual change.
+
+        Args:
+            metric: "accuracy" or "consistency".
+            predictions: The predictions.
+            hits: Whether each prediction is correct, or consistent.
+            clean: The same for the clean image of each prediction.
+            blank: How often predictions for images without content would be.
+        """
         without_curve = PropertyResults(
             rate=estimate_mean(hits, predictions, self.fit),
             n_samples=len(hits),
@@ -125,7 +137,7 @@ class CorruptionScorer:
         if np.isnan(predictions.clean_correct).all() and np.isnan(predictions.delta_v).all():
             return without_curve.model_copy(update={"note": NO_CLEAN})
         try:
-            curve = self._fit_curve(metric, predictions, hits, clean, lost)
+            curve = self._fit_curve(metric, predictions, hits, clean, blank)
         except UsageError as error:
             notes = {"note": f"no curve: {error}", "human_note": "no curve"}
             return without_curve.model_copy(update=notes)
@@ -139,19 +151,19 @@ class CorruptionScorer:
             n_samples=len(hits),
             robustness=make_estimate(curve.area, curve.areas, n_images),
             bounds=curve.bounds,
-            break_point=find_break_point(curve, self._chance(metric, lost), n_images),
+            break_point=find_break_point(curve, self._chance(metric, blank), n_images),
             observed=tuple(curve.observed),
             humans=comparison,
             human_note=why_none,
             curve=ModelCurve.of(curve),
         )
 
-    def _chance(self, metric: str, lost: FloatArray) -> float:
+    def _chance(self, metric: str, blank: FloatArray) -> float:
         """Return the rate that a curve approaches: chance accuracy, or chance agreement."""
         if metric == "accuracy":
             return 1 / self.classes if self.classes else 0.0
         # How often predictions for images without content agree with those for the clean images.
-        known = lost[~np.isnan(lost)]
+        known = blank[~np.isnan(blank)]
         return float(known.mean()) if len(known) else 0.0
 
     def _fit_curve(
@@ -160,7 +172,7 @@ class CorruptionScorer:
         predictions: Predictions,
         hits: FloatArray,
         clean: FloatArray,
-        lost: FloatArray,
+        blank: FloatArray,
     ) -> Curve:
         weights = predictions.weights
         return fit_curve(
@@ -171,8 +183,8 @@ class CorruptionScorer:
             right_anchor=right_end(
                 self.fit.right_anchor,
                 float(np.average(clean, weights=weights)),
-                self._chance("accuracy", lost),
-                lost,
+                self._chance("accuracy", blank),
+                blank,
                 weights,
             ),
             clusters=predictions.image,
