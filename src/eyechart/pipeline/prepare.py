@@ -135,8 +135,8 @@ def _check_same(plan: Plan, asked: Plan) -> None:
 def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
     """Run every model once, so that errors appear before the run begins."""
     check_names(models)
-    destroyed = blank_images(*images.sizes[0], range(2)).to(device)
-    stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (destroyed[start:stop], None))
+    blank = blank_images(*images.sizes[0], range(2)).to(device)
+    stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (blank[start:stop], None))
     for model in models:
         predict_classes(stimuli, [model], BatchSize(2))
 

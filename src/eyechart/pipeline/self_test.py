@@ -31,7 +31,7 @@ N_REORDERED = 4
 N_ALONE = 2
 """Number of images for which predictions are repeated in a batch of one image."""
 
-N_BLANK_TESTED = 4
+N_BLANK_USED = 4
 """Number of images without content to test, if a model is certain of all other images."""
 
 MIN_LABELS, MIN_IMAGES = 4, 6
@@ -94,7 +94,7 @@ def self_test(
 def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     """Return a few images of one size with their labels, covering as many labels as possible.
 
-    Without clean images, destroyed images without labels are used.
+    Without clean images, images without content and labels are used.
     """
     if not images.has_clean:
         return blank_images(*images.sizes[0], range(0, N_BLANK, N_BLANK // N_IMAGES)), []
@@ -234,8 +234,8 @@ def _bad_probabilities(model: Model, batch: Tensor, scores: Tensor) -> str:
 
 def _is_certain_of_nothing(model: Model, batch: Tensor) -> bool:
     height, width = batch.shape[2:]
-    destroyed = blank_images(height, width, range(0, N_BLANK, N_BLANK // N_BLANK_TESTED))
-    return bool((log_probabilities(_scores(model, destroyed)).amax(dim=1) == 0).all())
+    blank = blank_images(height, width, range(0, N_BLANK, N_BLANK // N_BLANK_USED))
+    return bool((log_probabilities(_scores(model, blank)).amax(dim=1) == 0).all())
 
 
 def _alone(model: Model, batch: Tensor, index: int) -> Tensor | None:

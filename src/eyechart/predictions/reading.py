@@ -205,7 +205,7 @@ class PredictionReader:
         return table
 
     def _shared_predictions(self, name: str, model: str) -> IntArray:
-        """Return the predictions on clean or destroyed images, needed for every corruption."""
+        """Return the predictions on clean or blank images, needed for every corruption."""
         predicted = self.predicted.get((name, model))
         if predicted is None:
             predicted = self._predictions(self._read(name, model))
