@@ -58,7 +58,7 @@ def read_results(folder: Path) -> Results:
     # The version is read first: a file of another version may fail validation for other reasons.
     try:
         plain = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
     version = plain.get("schema") if isinstance(plain, dict) else None
     if not isinstance(version, int):
