@@ -98,6 +98,15 @@ def balance(
     Prints the mean corruption error (mCE) of every model that was trained on one corruption; the
     closer these means are to each other, the more balanced the benchmark is.
     """
+    from eyechart.overlap.benchmarks import spread_intervals
+    from eyechart.overlap.published_benchmarks import BALANCE, check_published, published_balance
+    from eyechart.reports.terminal.study_tables import (
+        BALANCE_HEAD,
+        balance_cells,
+        balance_table,
+        percent_range,
+    )
+
     from_paper = is_published(accuracies)
     check_figure_file(figure)
     check_latex(latex)
@@ -105,7 +114,9 @@ def balance(
     drawn: StudyErrors | None = None
     notes: list[str] = []
     if from_paper:
-        forms = _published_balances(suites, baseline)
+        names = suites or tuple(BALANCE)
+        check_published(baseline, names)
+        forms = {True: {name: published_balance(name) for name in names}}
     else:
         forms, drawn, notes = _measured_balances(accuracies, suites, baseline)
     if figure is not None and not forms.get(relative):
@@ -114,12 +125,26 @@ def balance(
     print_notes(notes)
     balances = [named for form in forms.values() for named in form.items()]
     for name, errors in balances:
-        _print_balance(name, errors, drawn)
+        head, rows = balance_table(errors)
+        if len(errors.benchmark) > FEW:
+            head, rows = head[:2], [row[:2] for row in rows]
+        print_table((head, rows))
+        deviation, width = f"{100 * errors.deviation:.1f}", f"{100 * errors.range:.0f}"
+        if drawn is not None:
+            deviation, width = (
+                f"{text} ({percent_range(ends)})"
+                for text, ends in zip(
+                    (deviation, width), spread_intervals(drawn, errors), strict=True
+                )
+            )
+        print(
+            f"{name}, {errors.title}: population standard deviation {deviation}, range"
+            f" {width}, mean {100 * errors.mean:.1f} over {len(errors.benchmark)} models."
+            f" {errors.note}"
+        )
     if out is not None:
-        from eyechart.reports.terminal.study_tables import BALANCE_HEAD, balance_cells
-
-        rows = [balance_cells(name, errors) for name, errors in balances]
-        write_cells(out, [BALANCE_HEAD, *(row for part in rows for row in part)])
+        parts = [balance_cells(name, errors) for name, errors in balances]
+        write_cells(out, [BALANCE_HEAD, *(row for part in parts for row in part)])
     if figure is not None:
         from eyechart.reports.figures.figure_files import write_figure
         from eyechart.reports.figures.overlap_figure import draw_balance
@@ -133,80 +158,26 @@ def balance(
     print_written((out, figure, latex))
 
 
-def _published_balances(
-    suites: Sequence[str], baseline: str | None
-) -> "dict[bool, dict[str, Balance]]":
-    from eyechart.overlap.published_benchmarks import BALANCE, check_published, published_balance
-
-    names = suites or tuple(BALANCE)
-    check_published(baseline, names)
-    return {True: {name: published_balance(name) for name in names}}
-
-
 def _measured_balances(
     accuracies: Path, suites: Sequence[str], baseline: str | None
 ) -> "tuple[dict[bool, dict[str, Balance]], StudyErrors | None, list[str]]":
     """Return the plain and relative errors by benchmark, their bootstrap samples, and notes."""
     from eyechart.overlap.accuracy_table import read_accuracies
-    from eyechart.overlap.benchmarks import resample_errors
+    from eyechart.overlap.benchmarks import balance_of, resample_errors
 
     table = read_accuracies(accuracies)
-    benchmarks = _benchmarks(table, suites)
+    benchmarks = dict(members_of(table.corruptions, name) for name in suites)
+    forms: dict[bool, dict[str, Balance]] = {False: {}, True: {}}
     notes: list[str] = []
-    forms = {
-        relative: _balances(table, benchmarks, relative, baseline, notes)
-        for relative in (False, True)
-    }
+    for relative, balances in forms.items():
+        for name, members in (benchmarks or {"all corruptions": table.corruptions}).items():
+            try:
+                balances[name] = balance_of(table, members, relative=relative, baseline=baseline)
+            except UsageError as error:
+                if not relative:
+                    raise
+                notes.append(f"No relative errors on {name}: {error}")
     return forms, resample_errors(accuracies, table), notes
-
-
-def _benchmarks(table: "AccuracyTable", suites: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    if not suites:
-        return {"all corruptions": table.corruptions}
-    return dict(members_of(table.corruptions, name) for name in suites)
-
-
-def _balances(
-    table: "AccuracyTable",
-    benchmarks: dict[str, tuple[str, ...]],
-    relative: bool,
-    baseline: str | None,
-    notes: list[str],
-) -> "dict[str, Balance]":
-    """Return the balance of each benchmark; add a note if there are no relative errors."""
-    from eyechart.overlap.benchmarks import balance_of
-
-    balances = {}
-    for name, members in benchmarks.items():
-        try:
-            balances[name] = balance_of(table, members, relative=relative, baseline=baseline)
-        except UsageError as error:
-            if not relative:
-                raise
-            notes.append(f"No relative errors on {name}: {error}")
-    return balances
-
-
-def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") -> None:
-    from eyechart.overlap.benchmarks import spread_intervals
-    from eyechart.reports.terminal.study_tables import balance_table, percent_range
-
-    head, rows = balance_table(errors)
-    if len(errors.benchmark) > FEW:
-        head, rows = head[:2], [row[:2] for row in rows]
-    print_table((head, rows))
-    deviation, width = f"{100 * errors.deviation:.1f}", f"{100 * errors.range:.0f}"
-    if drawn is not None:
-        sure = spread_intervals(drawn, errors)
-        deviation, width = (
-            f"{text} ({percent_range(ends)})"
-            for text, ends in zip((deviation, width), sure, strict=True)
-        )
-    print(
-        f"{name}, {errors.title}: population standard deviation {deviation}, range"
-        f" {width}, mean {100 * errors.mean:.1f} over {len(errors.benchmark)} models."
-        f" {errors.note}"
-    )
 
 
 NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overlap is omitted."
@@ -259,11 +230,17 @@ def coverage(
     the table has models trained on all corruptions of a benchmark (rows all:SUITE), their errors
     are also compared with the errors of the standard model.
     """
+    from eyechart.overlap.published_benchmarks import check_published, published_direct_test
+
     check_latex(latex)
     # compute everything before printing, so that an error does not follow half a result
     covers: list[Covered] = []
+    tests: list[Direct]
     if is_published(source):
-        tests, notes = _published_tests(by, of, baseline), [NO_OVERLAPS]
+        check_published(baseline, (by, of))
+        pairs = ((by, of), (of, by))
+        tests = [(on, published_direct_test(trained_on, on), {}) for trained_on, on in pairs]
+        notes = [NO_OVERLAPS]
     else:
         covers, tests, notes = _measured_coverage(source, settings, (by, of), min_overlap, baseline)
     if latex is not None and not tests:
@@ -284,13 +261,6 @@ def coverage(
 
         write_latex(latex, coverage_latex([(on, test) for on, test, _ in tests]))
     print_written((latex,))
-
-
-def _published_tests(one: str, two: str, baseline: str | None) -> "list[Direct]":
-    from eyechart.overlap.published_benchmarks import check_published, published_direct_test
-
-    check_published(baseline, (one, two))
-    return [(of, published_direct_test(by, of), {}) for by, of in ((one, two), (two, one))]
 
 
 def _measured_coverage(

@@ -101,10 +101,21 @@ def calibrate(
     For every corruption, finds the strengths at which R (accuracy divided by clean accuracy) is
     0.95 and 0.5.
     """
+    from rich.table import Table
+
     from eyechart.core.devices import find_device
+    from eyechart.corruptions.suites.suite_file import write_suite
     from eyechart.models.find import load_model, reject_unused
     from eyechart.models.label_map import find_map
-    from eyechart.overlap.calibrate import CalibrationRecord, check_entries, check_out, settings_of
+    from eyechart.overlap.calibrate import (
+        CalibrationRecord,
+        calibrated_suite,
+        check_entries,
+        check_out,
+        record_path,
+        settings_of,
+        write_table,
+    )
     from eyechart.overlap.strengths import RobustnessProbe
 
     settings.check()
@@ -122,9 +133,21 @@ def calibrate(
         reject_unused(maps, [loaded])
         record = CalibrationRecord(out, settings_of(judge, settings))
         calibrated = _calibrate(judge, chosen, settings, record, bars)
-    summary = _summary(judge, settings)
-    _print(calibrated, summary)
-    _write(calibrated, chosen, summary, out)
+    summary = (
+        f"Strengths at which {loaded.name} keeps {settings.lower:g} and {settings.upper:g} of its"
+        f" clean accuracy, {judge.clean_accuracy:.3f} on {len(judge.images):,} images of"
+        f" {judge.side} px"
+    )
+    print(f"{summary}, with R and its 95 % confidence interval:")
+    table = Table("Corruption", "Mildest strength", "R", "Strongest strength", "R", "Note")
+    for corruption in calibrated:
+        ends = (*_cells(corruption.lower), *_cells(corruption.upper))
+        table.add_row(corruption.name, *ends, corruption.note)
+    wide_console().print(table)
+    source = f"{summary}. {chosen.source}"
+    write_suite(calibrated_suite(calibrated, chosen.name, chosen.title, source), out)
+    write_table(calibrated, out.with_suffix(".csv"))
+    print_written((out, out.with_suffix(".csv"), record_path(out)))
 
 
 def _chosen(suite_names: Sequence[str], corruptions: Sequence[str], out: Path) -> "Suite":
@@ -191,35 +214,6 @@ def _calibrate(
             " run the same command again to resume."
         ) from None
     return calibrated
-
-
-def _summary(judge: "RobustnessProbe", settings: CalibrationSettings) -> str:
-    return (
-        f"Strengths at which {judge.model.name} keeps {settings.lower:g} and {settings.upper:g} of"
-        f" its clean accuracy, {judge.clean_accuracy:.3f} on {len(judge.images):,} images of"
-        f" {judge.side} px"
-    )
-
-
-def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
-    from rich.table import Table
-
-    print(f"{summary}, with R and its 95 % confidence interval:")
-    table = Table("Corruption", "Mildest strength", "R", "Strongest strength", "R", "Note")
-    for corruption in calibrated:
-        ends = (*_cells(corruption.lower), *_cells(corruption.upper))
-        table.add_row(corruption.name, *ends, corruption.note)
-    wide_console().print(table)
-
-
-def _write(calibrated: Sequence["Calibrated"], chosen: "Suite", summary: str, out: Path) -> None:
-    from eyechart.corruptions.suites.suite_file import write_suite
-    from eyechart.overlap.calibrate import calibrated_suite, record_path, write_table
-
-    source = f"{summary}. {chosen.source}"
-    write_suite(calibrated_suite(calibrated, chosen.name, chosen.title, source), out)
-    write_table(calibrated, out.with_suffix(".csv"))
-    print_written((out, out.with_suffix(".csv"), record_path(out)))
 
 
 def _cells(end: "RangeEnd") -> tuple[str, str]:
