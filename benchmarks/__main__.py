@@ -40,7 +40,7 @@ from eyechart.cli.app import main
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.progress import progress_bar
 from eyechart.cli.shared.stop import FAILED, Stop
-from eyechart.core.arguments import as_whole, as_within
+from eyechart.core.arguments import as_int, as_within
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of, unknown_name
@@ -88,9 +88,9 @@ def corruptions(
     batches = tuple(sorted(set(batch_size or (1, 32))))
 
     for number in batches:
-        as_whole(number, "batch_size", 1, 100_000)
-    as_whole(threads, "threads", 1, 10_000)
-    as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
+        as_int(number, "batch_size", 1, 100_000)
+    as_int(threads, "threads", 1, 10_000)
+    as_int(size, "size", SMALLEST_SIDE, MAX_SIDE)
     as_within(seconds, "seconds", 1e-6, 86_400)
     if draw not in (None, "parameters"):
         raise UsageError(f"draw must be parameters, got {draw}.")
@@ -321,9 +321,9 @@ def transforms(
     ] = None,
 ) -> None:
     """Time ec.Corrupt in a DataLoader, and transforms of imagecorruptions and albumentations."""
-    as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
-    as_whole(severity, "severity", 1, 5)
-    as_whole(workers, "workers", 1, 1000)
+    as_int(size, "size", SMALLEST_SIDE, MAX_SIDE)
+    as_int(severity, "severity", 1, 5)
+    as_int(workers, "workers", 1, 1000)
     as_within(seconds, "seconds", 1e-6, 86_400)
     names = corruption or [
         entry.name for entry in corruptions_bench.entries_of(["imagenet-c", "imagenet-c-extra"])

@@ -226,7 +226,7 @@ class PaintSettings:
     layers: Annotated[int, Option(help="How many.", group="Compute")] = 1
     brushes: Annotated[
         tuple[str, ...],
-        Option(help="Which.", group="Data", flags=("--brush",), typed=list[str]),
+        Option(help="Which.", group="Data", flags=("--brush",), cli_type=list[str]),
     ] = ("flat", "round")
     is_dry: bool = False
 

@@ -1,4 +1,4 @@
-from eyechart.core.progress import JointProgress, NoProgress
+from eyechart.core.progress import NO_PROGRESS, JointProgress
 
 
 def test_joint_progress_counts_every_part_on_one_callback():
@@ -10,4 +10,4 @@ def test_joint_progress_counts_every_part_on_one_callback():
 
 
 def test_no_progress_accepts_every_step():
-    assert NoProgress().begin("first", 2)(1, "note") is None
+    assert NO_PROGRESS.begin("first", 2)(1, "note") is None

@@ -25,7 +25,7 @@ from commands import assert_rejected, hear_interrupts
 from eyechart.cli.app import main
 from eyechart.cli.overlap.run import benchmarks_of, entries_of
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import try_lock
 from eyechart.core.storage.run_folder import read_settings
 from eyechart.corruptions.suites.apply import draw_random
@@ -713,7 +713,7 @@ def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monk
 
 def sources(home, **given):
     train, test = TrainingSources(**{"images": home, "stimulus": "native", **given}).load(
-        NoProgress()
+        NO_PROGRESS
     )
     return train, test
 

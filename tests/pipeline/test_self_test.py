@@ -9,7 +9,7 @@ import torch
 import eyechart as ec
 import small_models
 from commands import assert_rejected
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.models.find import load_model
 from eyechart.pipeline.self_test import self_test
 from small_models import save_images
@@ -41,7 +41,7 @@ DOUBTFUL = {
 
 
 def notes_on(spec, images):
-    return [doubt.sentence for doubt in self_test([load_model(spec, CPU)], images, NoProgress())]
+    return [doubt.sentence for doubt in self_test([load_model(spec, CPU)], images, NO_PROGRESS)]
 
 
 @pytest.mark.parametrize("name", DOUBTFUL)
@@ -114,7 +114,7 @@ def test_the_self_test_takes_about_a_second_at_most(per_image, most, folder):
 
     images = ec.load_images(folder, "native")
     start = time.monotonic()
-    assert self_test([load_model(slow, CPU)], images, NoProgress()) == []
+    assert self_test([load_model(slow, CPU)], images, NO_PROGRESS) == []
     # counted, since the time itself depends on what else runs on the machine
     assert per_image * sum(asked) <= most
     assert len(asked) >= 4 and time.monotonic() - start < 10

@@ -10,7 +10,7 @@ import pytest
 
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.structure.cifar100 import PUBLISHED, load_cifar100, published_order
 from eyechart.structure.folds import subclass_folds
@@ -105,7 +105,7 @@ def archive(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kinds(archive):
-    return load_cifar100(archive, NoProgress())
+    return load_cifar100(archive, NO_PROGRESS)
 
 
 # Reading
@@ -122,7 +122,7 @@ def test_the_bytes_of_this_test_are_what_pickle_takes_for_python_2s():
 @pytest.mark.parametrize("writer", WRITERS)
 def test_every_image_comes_with_its_classes_and_part(tmp_path, writer):
     held = parts()
-    kinds = load_cifar100(write_archive(tmp_path / "c", WRITERS[writer]), NoProgress())
+    kinds = load_cifar100(write_archive(tmp_path / "c", WRITERS[writer]), NO_PROGRESS)
     assert len(kinds.data) == 500 and kinds.to_test.tolist() == [False] * 300 + [True] * 200
     assert kinds.data.class_names == tuple(sorted(COARSE_NAMES))
     place = 0
@@ -145,11 +145,11 @@ def test_pixels_that_cannot_be_written_to_are_read_too(tmp_path):
     for part in EACH:
         held[part]["data"].flags.writeable = False
     folder = write_archive(tmp_path / "c", WRITERS["python 3, protocol 5"], held)
-    assert len(load_cifar100(folder, NoProgress()).data) == 500
+    assert len(load_cifar100(folder, NO_PROGRESS).data) == 500
 
 
 def test_the_folder_above_is_as_good(archive, kinds):
-    assert load_cifar100(archive.parent, NoProgress()).data.fingerprint == kinds.data.fingerprint
+    assert load_cifar100(archive.parent, NO_PROGRESS).data.fingerprint == kinds.data.fingerprint
     assert published_order(kinds, archive.parent) == published_order(kinds, archive)
 
 
@@ -215,7 +215,7 @@ def test_a_copy_in_the_train_part_of_a_tested_image_is_left_out(tmp_path):
     # all test pictures are also there to train with
     held["train"]["data"][:200] = held["test"]["data"]
     folder = write_archive(tmp_path / "c", held=held)
-    kinds = load_cifar100(folder, NoProgress())
+    kinds = load_cifar100(folder, NO_PROGRESS)
     (fold,) = subclass_folds(kinds, 1, folds=1, order=published_order(kinds, folder))
     tested = {bytes(kinds.data.batch([p]).numpy()) for p in (*fold.held_out, *fold.familiar)}
     assert not any(bytes(kinds.data.batch([p]).numpy()) in tested for p in fold.train)
@@ -303,7 +303,7 @@ def test_a_pickle_that_asks_for_anything_else_is_rejected(tmp_path, asked):
     folder = write_archive(tmp_path / "c")
     (folder / "train").write_bytes(f"c{asked}\n(S'1'\ntR.".encode())
     with pytest.raises(UsageError, match=f"it refers to {asked.replace(chr(10), '.')}"):
-        load_cifar100(folder, NoProgress())
+        load_cifar100(folder, NO_PROGRESS)
 
 
 def changed(part, **own):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import eyechart as ec
 from commands import image_file
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.images.image_sources import find_images
 from eyechart.models.model import Model
 from eyechart.structure.folds import named_fold, style_folds, subclass_folds
@@ -263,7 +263,7 @@ def test_a_held_out_subclass_called_like_its_class_removes_nothing_else(tmp_path
             for _ in range(4)
         )
     ]
-    kinds = load_holdout_images(write_rows(tmp_path, rows), "subclass", "native", NoProgress())
+    kinds = load_holdout_images(write_rows(tmp_path, rows), "subclass", "native", NO_PROGRESS)
     images = kinds.data.images.listed
     seen = set()
     for fold in subclass_folds(kinds, 1, folds=3):
@@ -523,7 +523,7 @@ def test_images_without_the_trait_are_counted_and_one_is_named(tmp_path):
         path.write_bytes(b"")
     for trait, hint in (("style", "column named style"), ("subclass", "folders class/subclass/")):
         with pytest.raises(UsageError, match=f"4 images in .* have no {trait}.*{hint}"):
-            load_holdout_images(where, trait, "native", NoProgress())
+            load_holdout_images(where, trait, "native", NO_PROGRESS)
 
 
 # Some of the pictures, and answers to them

@@ -19,7 +19,7 @@ from PIL import Image
 from commands import assert_rejected, image_file
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import try_lock
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
@@ -295,7 +295,7 @@ def test_published_protocol_trains_on_all_images_that_are_not_held_out(run, tmp_
     results = told_by(out)
     assert (results["protocol"], results["familiar"], results["gap"]) == ("published", None, None)
     assert json.loads((out / "run.json").read_text())["protocol"] == "published"
-    images = load_holdout_images(where, "style", "native", NoProgress()).data.images
+    images = load_holdout_images(where, "style", "native", NO_PROGRESS).data.images
     for fold in results["folds"]:
         assert fold["n_images"] == [24, 0, 48] and fold["copies"] == 0
         assert fold["familiar"] is fold["gap"] is None
@@ -625,12 +625,12 @@ def test_styles_that_would_share_a_file_are_kept_apart_or_rejected(run, tmp_path
 
 
 def test_a_study_needs_seeds_each_once(home, tmp_path):
-    kinds = load_holdout_images(home / "colors" / "list.csv", "style", "native", NoProgress())
+    kinds = load_holdout_images(home / "colors" / "list.csv", "style", "native", NO_PROGRESS)
     folds = tuple(style_folds(kinds, ["pale"]))
     for seeds in ((), (1, 1)):
         own = HoldoutStudy("style", folds, "textures:network", Recipe(epochs=1), seeds)
         with pytest.raises(UsageError, match="Seeds must be different whole numbers"):
-            run_study(own, kinds, CPU, tmp_path / "out", NoProgress())
+            run_study(own, kinds, CPU, tmp_path / "out", NO_PROGRESS)
     assert not (tmp_path / "out").exists()
 
 

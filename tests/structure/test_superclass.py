@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 import tinted_contrasts
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.labels.imagenet import wordnet_ids
@@ -117,7 +117,7 @@ def hypernyms(home):
 def data(home, hypernyms):
     listed = find_images(home / "images")
     chosen = sort_images(listed, "images", hypernyms)
-    return load_split(chosen, "images", "native", NoProgress())
+    return load_split(chosen, "images", "native", NO_PROGRESS)
 
 
 def load(spec, half=None):
@@ -127,7 +127,7 @@ def load(spec, half=None):
 def tune(data, out, progress=None, **changes):
     recipe = replace(SUPERCLASS_RECIPE, **{**LEARN, **changes})
     published_accuracies = run_superclasses(
-        [MODEL], data, recipe, load=load, device=CPU, out=out, progress=progress or NoProgress()
+        [MODEL], data, recipe, load=load, device=CPU, out=out, progress=progress or NO_PROGRESS
     )
     return score_superclasses([MODEL], data, recipe, published_accuracies, out)
 
@@ -319,7 +319,7 @@ def test_a_seen_synset_of_one_image_is_trained_with(home, hypernyms):
     found = [
         each for each in find_images(images) if each.label != "n02085782" or each.path.stem == "0"
     ]
-    made = load_split(sort_images(found, "here", hypernyms), "here", "native", NoProgress())
+    made = load_split(sort_images(found, "here", hypernyms), "here", "native", NO_PROGRESS)
     trained, tested = (
         Counter(each.subclass for each in part.images.listed) for part in (made.train, made.seen)
     )
@@ -335,7 +335,7 @@ def test_a_superclass_of_which_nothing_can_be_tested_is_rejected(home, hypernyms
     ]
     chosen = sort_images(found, "here", hypernyms)
     with pytest.raises(UsageError, match="No images of the superclass 'dog' are left to test"):
-        load_split(chosen, "here", "native", NoProgress())
+        load_split(chosen, "here", "native", NO_PROGRESS)
 
 
 def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
@@ -355,7 +355,7 @@ def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
             path = tmp_path / "images" / "n02085782" / each.path.name
             path.write_bytes(each.path.read_bytes())
     chosen = sort_images(find_images(tmp_path / "images"), "here", hypernyms)
-    made = load_split(chosen, "here", "native", NoProgress())
+    made = load_split(chosen, "here", "native", NO_PROGRESS)
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
     assert any("Removed from the test" in note and "1 image of" in note for note in made.notes)
@@ -518,7 +518,7 @@ def small():
 def trained(data, path, **recipe):
     start = InitialModel(small(), base="nowhere:none")
     own = Recipe(**{"epochs": 2, "batch_size": 8, "lr": 0.1, **recipe})
-    train(Training(start, data, own), CPU, path, NoProgress())
+    train(Training(start, data, own), CPU, path, NO_PROGRESS)
     return read_checkpoint(path).weights
 
 
@@ -672,7 +672,7 @@ def test_a_model_can_be_tuned_from_a_checkpoint_of_ours(data, finished, tmp_path
 
     recipe = replace(SUPERCLASS_RECIPE, **LEARN)
     run_superclasses(
-        [str(path)], data, recipe, load=trusted, device=CPU, out=tmp_path, progress=NoProgress()
+        [str(path)], data, recipe, load=trusted, device=CPU, out=tmp_path, progress=NO_PROGRESS
     )
     (made,) = (tmp_path / "models").glob("*.pt")
     assert read_checkpoint(made).base == MODEL
@@ -686,7 +686,7 @@ def test_a_pretrained_efficientnet_learns_superclasses_and_is_loaded_again(data,
     )
     recipe = replace(SUPERCLASS_RECIPE, batch_size=4)
     published_accuracies = run_superclasses(
-        [spec], few, recipe, load=load, device=CPU, out=tmp_path, progress=NoProgress()
+        [spec], few, recipe, load=load, device=CPU, out=tmp_path, progress=NO_PROGRESS
     )
     assert published_accuracies == {spec: SIZES[spec].published_accuracy}
     before, after = load(spec), load(str(tmp_path / "models" / f"{spec}.pt"))
@@ -837,7 +837,7 @@ def test_images_to_test_seen_kinds_with_are_not_trained_with(home, hypernyms, tm
     (folder / "n01440764" / "copy.png").write_bytes(own)
     chosen = sort_images(find_images(home / "images"), "images", hypernyms)
     chosen = with_seen_test(chosen, find_images(folder), "test", hypernyms)
-    made = load_split(chosen, "images", "native", NoProgress(), "test")
+    made = load_split(chosen, "images", "native", NO_PROGRESS, "test")
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert list(map(len, digests)) == [59, 19, 40]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import eyechart as ec
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.corruptions.suites.suite import find_entry
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
@@ -56,7 +56,7 @@ def train(data, path, network="small", mixture=NOISE, progress=None, steps=STEPS
     own = Recipe(**{**USUAL, **recipe})
     start = training_loop.new_network(f"trainable:{network}", data, 0, steps)
     training = training_loop.Training(start, data, own, mixture)
-    training_loop.train(training, CPU, Path(path), progress or NoProgress())
+    training_loop.train(training, CPU, Path(path), progress or NO_PROGRESS)
     return read_checkpoint(Path(path)).weights
 
 

@@ -11,7 +11,7 @@ import published_scores as published
 from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import lock_folder
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
@@ -239,19 +239,19 @@ def test_equalized_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
         is_pretrained=True,
     )  # fmt: skip
     asked.out.mkdir()
-    enhancements._train_all(asked, model, data, CPU, NoProgress())
+    enhancements._train_all(asked, model, data, CPU, NO_PROGRESS)
     # once the first images are looked at, at most 64; then come the batches
     assert [own.pixels for own in given] == [None] and sizes == [48, *[8] * 6]
     plain = training_data(load_images(tmp_path / "equalized", "native"))
     start = enhancements._tuned_start(asked, model, plain)
-    train(Training(start, plain, recipe), CPU, tmp_path / "plain.pt", NoProgress())
+    train(Training(start, plain, recipe), CPU, tmp_path / "plain.pt", NO_PROGRESS)
     made, expected = (read_checkpoint(path).weights for path in
                       (tmp_path / "out" / "clahe.pt", tmp_path / "plain.pt"))  # fmt: skip
     assert all(torch.equal(made[key], own) for key, own in expected.items())
     # a training with images as they are is another one
     with pytest.raises(UsageError, match="transform: clahe, now None"):
         start = enhancements._tuned_start(asked, model, data)
-        train(Training(start, data, recipe), CPU, tmp_path / "out" / "clahe.pt", NoProgress())
+        train(Training(start, data, recipe), CPU, tmp_path / "out" / "clahe.pt", NO_PROGRESS)
 
 
 @pytest.mark.slow

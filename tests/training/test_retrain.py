@@ -18,7 +18,7 @@ import tinted_contrasts
 from commands import assert_rejected
 from eyechart.cli import retrain as command
 from eyechart.cli.app import main
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import lock_folder
 from eyechart.corruptions.suites.apply import corrupt
 from eyechart.images.imageset import load_images
@@ -74,7 +74,7 @@ def home(tmp_path_factory):
     start = InitialModel(deepcopy(tinted_contrasts.untrained), base="tinted_contrasts:untrained")
     recipe = Recipe(epochs=20, batch_size=32, lr=0.05, weight_decay=0, schedule="cosine", flip=0)
     data = training_data(load_images(folder / "train", "native"))
-    train(Training(start, data, recipe), CPU, folder / "standard.pt", NoProgress())
+    train(Training(start, data, recipe), CPU, folder / "standard.pt", NO_PROGRESS)
     return folder
 
 

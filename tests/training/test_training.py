@@ -573,9 +573,9 @@ def test_a_checkpoint_is_a_model_that_predicts_as_the_trained_network_did(data, 
 
 
 def loop_silent():
-    from eyechart.core.progress import NoProgress
+    from eyechart.core.progress import NO_PROGRESS
 
-    return NoProgress()
+    return NO_PROGRESS
 
 
 def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_path):

@@ -22,7 +22,7 @@ from eyechart.cli.shared.training_options import (
 )
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import lock_folder
 from eyechart.corruptions.suites.published import TESTS, TestPreset, preset_line
 from eyechart.humans.human_settings import HumanReferences
@@ -196,7 +196,7 @@ def _run(
         resumable(retraining.out, "finished work"),
         ProgressBars() as bars,
     ):
-        return retrain(retraining, load, device, bars if is_first_process() else NoProgress())
+        return retrain(retraining, load, device, bars if is_first_process() else NO_PROGRESS)
 
 
 def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> None:

@@ -27,7 +27,7 @@ from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.phrases import count_of
-from eyechart.core.progress import NoProgress
+from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import lock_file
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.pipeline.settings import LoadingSettings
@@ -107,7 +107,7 @@ def network(
     mixture.check()
     where = own_device(find_device(device))
     with for_first(lock_file(out)), ProgressBars() as bars:
-        progress = bars if is_first_process() else NoProgress()
+        progress = bars if is_first_process() else NO_PROGRESS
         with on_interrupt(
             f"Stopped: the training state is next to {out}; run the same command again to resume."
         ):

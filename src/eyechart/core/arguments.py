@@ -66,14 +66,14 @@ def as_number(value: object, name: str) -> float:
         return float(value)  # type: ignore[arg-type]
     # an int beyond float's range raises OverflowError, a tensor with several elements RuntimeError
     except (TypeError, ValueError, OverflowError, RuntimeError):
-        raise UsageError(f"{name} must be a number, got {brief(value)}.") from None
+        raise UsageError(f"{name} must be a number, got {short_repr(value)}.") from None
 
 
-def as_whole(value: object, name: str, low: int, high: int) -> int:
+def as_int(value: object, name: str, low: int, high: int) -> int:
     """Return an integer in [low, high] as an int; reject 3.0 and True.
 
     Example:
-        >>> as_whole(5, "severity", 1, 5)
+        >>> as_int(5, "severity", 1, 5)
         5
     """
     try:
@@ -81,11 +81,11 @@ def as_whole(value: object, name: str, low: int, high: int) -> int:
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError):
-        raise UsageError(f"{name} must be a whole number, got {brief(value)}.") from None
+        raise UsageError(f"{name} must be a whole number, got {short_repr(value)}.") from None
     if number < low:
-        raise UsageError(f"{name} must be at least {low:,}, got {brief(number)}.")
+        raise UsageError(f"{name} must be at least {low:,}, got {short_repr(number)}.")
     if number > high:
-        raise UsageError(f"{name} must be at most {high:,}, got {brief(number)}.")
+        raise UsageError(f"{name} must be at most {high:,}, got {short_repr(number)}.")
     return number
 
 
@@ -116,14 +116,14 @@ def as_flag(value: object, name: str) -> bool:
     except (TypeError, ValueError, RuntimeError):
         number = -1
     if number not in (0, 1):
-        raise UsageError(f"{name} must be True or False, got {brief(value)}.")
+        raise UsageError(f"{name} must be True or False, got {short_repr(value)}.")
     return bool(number)
 
 
 def as_text(value: object, name: str) -> str:
     """Return the value if it is a string that can be encoded as UTF-8; reject everything else."""
     if not isinstance(value, str) or (not value.isascii() and not _is_encodable(value)):
-        raise UsageError(f"{name} must be a string, got {brief(value)}.")
+        raise UsageError(f"{name} must be a string, got {short_repr(value)}.")
     return value
 
 
@@ -144,11 +144,11 @@ def as_texts(values: object, name: str) -> tuple[str, ...]:
 def as_list(values: object, name: str) -> list[Any]:
     """Return an iterable as a list; reject a string, because it counts as a single value."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise UsageError(f"{name} must be a list, got {brief(values)}.")
+        raise UsageError(f"{name} must be a list, got {short_repr(values)}.")
     try:
         return list(values)
     except Exception:  # a foreign iterator may raise anything
-        raise UsageError(f"{name} must be a list, got {brief(values)}.") from None
+        raise UsageError(f"{name} must be a list, got {short_repr(values)}.") from None
 
 
 def as_path(value: object, name: str, expected: str = "a name or a path") -> FilePath:
@@ -164,7 +164,7 @@ def as_path(value: object, name: str, expected: str = "a name or a path") -> Fil
         # raises for paths that the operating system rejects, such as a name that is too long
         Path(text).exists()
     except (TypeError, ValueError, OSError):
-        raise UsageError(f"{name} must be {expected}, got {brief(value)}.") from None
+        raise UsageError(f"{name} must be {expected}, got {short_repr(value)}.") from None
     return value
 
 
@@ -188,11 +188,11 @@ def as_folder(value: object, name: str) -> Path:
     return path
 
 
-def brief(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return a value in the form quoted in error messages: only the type if it is long or unusual.
 
     Example:
-        >>> brief(7), brief("x" * 100), brief([1, 2])
+        >>> short_repr(7), short_repr("x" * 100), short_repr([1, 2])
         ('7', 'a str', 'a list')
     """
     if isinstance(value, int | float | complex | str | bytes | bool | None):

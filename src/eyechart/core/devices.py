@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.errors import UsageError
 
 MAX_KEPT = 2**30
@@ -29,7 +29,7 @@ def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.dev
             which corruptions and Δv need.
     """
     if not isinstance(name, str | torch.device):
-        raise UsageError(f"device must be a name such as cpu or cuda, got {brief(name)}.")
+        raise UsageError(f"device must be a name such as cpu or cuda, got {short_repr(name)}.")
     if name == AUTO:
         has_mps = can_be_mps and torch.backends.mps.is_available()
         name = "cuda" if torch.cuda.is_available() else MPS if has_mps else "cpu"
@@ -37,7 +37,7 @@ def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.dev
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UsageError(f"Unknown device {brief(name)}: use {supported}.") from None
+        raise UsageError(f"Unknown device {short_repr(name)}: use {supported}.") from None
     if device.type not in ("cpu", "cuda", *([MPS] if can_be_mps else [])):
         raise UsageError(f"Device '{name}' is not supported: use {supported}.")
     if device.type == MPS and not torch.backends.mps.is_available():
@@ -69,7 +69,7 @@ def split_devices(text: str | torch.device) -> tuple[str, ...]:
     if isinstance(text, torch.device):
         return (str(text),)
     if not isinstance(text, str):
-        raise UsageError(f"device must be a name such as cpu or cuda, got {brief(text)}.")
+        raise UsageError(f"device must be a name such as cpu or cuda, got {short_repr(text)}.")
     if text == ALL:
         # at least one, so that `find_device` reports a machine without GPUs
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0

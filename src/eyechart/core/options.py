@@ -50,14 +50,14 @@ class Option:
         python: a sentence for the Python documentation on what else the function accepts.
         flags: the command-line flags, if they are not derived from the name of the field.
         metavar: the placeholder for the value in help, if it is not the type.
-        typed: the type on the command line, if Python accepts more types; an option is repeatable
-            if this is a list or the field is a tuple of any length.
+        cli_type: the type on the command line, if Python accepts more types; an option is
+            repeatable if this is a list or the field is a tuple of any length.
         path: for options that are paths, what a path may point to; it applies to each path of a
             repeatable option.
         minimum: the smallest number that the command line accepts.
         maximum: the largest number that the command line accepts.
         read: converts the text on the command line to the field's value.
-        typed_default: the default on the command line, if it is not the field's default.
+        cli_default: the default on the command line, if it is not the field's default.
         is_argument: whether the option is a positional argument on the command line.
         presets: for an option that selects a preset, the values that each preset gives to other
             options unless they are given.
@@ -68,12 +68,12 @@ class Option:
     python: str = ""
     flags: tuple[str, ...] = ()
     metavar: str | None = None
-    typed: object = None
+    cli_type: object = None
     path: Literal["", "folder", "folder or file"] = ""
     minimum: float | None = None
     maximum: float | None = None
     read: Callable[[str], object] | None = None
-    typed_default: object = None
+    cli_default: object = None
     is_argument: bool = False
     is_advanced: bool = False
     presets: Mapping[str, Mapping[str, object]] | None = None
@@ -95,7 +95,7 @@ ShardOption = Annotated[
         group="Compute",
         is_advanced=True,
         metavar="NUMBER/COUNT",
-        typed=str | None,
+        cli_type=str | None,
         read=read_shard,
     ),
 ]

@@ -6,35 +6,27 @@ Progress bars, with rate and time left, are drawn by `cli/shared/progress.py`.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 Advance = Callable[[int, str], None]
 """Callback that receives the number of steps since its last call, and a possibly empty message."""
-
-
-class Progress(Protocol):
-    """Tracks a task that has several parts, for example with a progress bar for each."""
-
-    def begin(self, title: str, total: int) -> Advance:
-        """Start a part of the task that has `total` steps; return its callback."""
 
 
 def no_advance(n_done: int, message: str) -> None:
     """Ignore the progress of one part of the task."""
 
 
-class NoProgress:
-    """Ignores all progress."""
+class Progress:
+    """Ignores the progress of a task that has several parts; subclasses show it, such as bars."""
 
     def begin(self, title: str, total: int) -> Advance:
-        """Return a callback that does nothing."""
+        """Start a part of the task that has `total` steps; return its callback."""
         return no_advance
 
 
-NO_PROGRESS = NoProgress()
+NO_PROGRESS = Progress()
 
 
-class JointProgress:
+class JointProgress(Progress):
     """Reports all parts of the task to one callback."""
 
     def __init__(self, advance: Advance) -> None:

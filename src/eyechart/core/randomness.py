@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from torch import Tensor
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.devices import has_triton, to_device
 from eyechart.core.errors import UsageError
 
@@ -154,7 +154,7 @@ def check_seed(seed: object) -> None:
     """Raise a UsageError unless the seed is an integer between −2⁶³ and 2⁶³ (exclusive)."""
     # bool is a subclass of int, but True as a seed is a mistake
     if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >> 63:
-        raise UsageError(f"seed must be a whole number below 2⁶³, got {brief(seed)}.")
+        raise UsageError(f"seed must be a whole number below 2⁶³, got {short_repr(seed)}.")
 
 
 def hash64(*parts: str | int) -> int:

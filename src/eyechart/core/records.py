@@ -25,7 +25,7 @@ from typing import (
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.errors import UsageError
 
 NUMBERS: Mapping[Any, type] = {float: RealNumber, int: Integral}
@@ -99,8 +99,9 @@ class CheckedFields:
             value = getattr(self, name)
             if not _is_of_type(value, kind):
                 raise UsageError(
-                    f"{name} of {owner.__name__} must be {_type_name(kind)}, got {brief(value)}:"
-                    f" use a function that returns {owner.__name__} instead of making it."
+                    f"{name} of {owner.__name__} must be {_type_name(kind)}, got"
+                    f" {short_repr(value)}: use a function that returns {owner.__name__} instead of"
+                    " making it."
                 )
 
 

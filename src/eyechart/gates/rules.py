@@ -15,8 +15,8 @@ from eyechart.core.arguments import (
     as_text,
     as_texts,
     as_within,
-    brief,
     regular_file,
+    short_repr,
 )
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
@@ -78,7 +78,7 @@ class Rule(Record):
     def problem(self, key: str, text: str) -> UsageError:
         """Return the error for one of the rule's keys, with its line."""
         line = self.lines.get(key, self.lines.get("", 0))
-        where = f"{self.file}, line {line}" if self.file else f"Rule {brief(self.name)}"
+        where = f"{self.file}, line {line}" if self.file else f"Rule {short_repr(self.name)}"
         return UsageError(f"{where}: {key}: {text}" if key else f"{where}: {text}")
 
 
@@ -141,13 +141,13 @@ class _Reader:
             first = next(place for place, other in enumerate(rules) if other.name == rule.name)
             if first != index:
                 raise rule.problem(
-                    "name", f"rules must have different names, got {brief(rule.name)} twice."
+                    "name", f"rules must have different names, got {short_repr(rule.name)} twice."
                 )
         return rules, " ".join(intended.split())
 
     def _rule(self, path: ValuePath, value: object) -> Rule:
         if not isinstance(value, Mapping):
-            raise self.problem(path, f"a rule must be a mapping of keys, got {brief(value)}.")
+            raise self.problem(path, f"a rule must be a mapping of keys, got {short_repr(value)}.")
         fields: dict[str, Any] = {}
         for key, given in value.items():
             if key not in KEYS:
@@ -224,20 +224,20 @@ def _range(key: str, value: object, high: float) -> Range:
 
 def _columns(key: str, value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, Mapping) or not value:
-        raise UsageError(f"{key} must be a mapping of columns to values, got {brief(value)}.")
+        raise UsageError(f"{key} must be a mapping of columns to values, got {short_repr(value)}.")
     return {str(column): _texts(f"{key}.{column}", values) for column, values in value.items()}
 
 
 def _choice(key: str, value: object, names: Sequence[str]) -> str:
     name = as_text(value, key)
     if name not in names:
-        raise UsageError(f"{key} must be {one_of(names)}, got {brief(name)}.")
+        raise UsageError(f"{key} must be {one_of(names)}, got {short_repr(name)}.")
     return name
 
 
 def _margin(key: str, value: object) -> float:
     if not isinstance(value, Mapping) or set(value) != {"margin"}:
-        raise UsageError(f"{key} must be {{margin: NUMBER}}, got {brief(value)}.")
+        raise UsageError(f"{key} must be {{margin: NUMBER}}, got {short_repr(value)}.")
     margin = as_within(value["margin"], f"{key}.margin", 0, 1)
     if margin == 0:
         raise UsageError(f"{key}.margin must be above 0: no amount of data can show a margin of 0.")

@@ -24,7 +24,7 @@ HumanReferences = Annotated[
         help="Human reference: geirhos (default), a file, a study or none; can be repeated, in"
         " order of precedence.",
         group="Human reference",
-        typed=list[str],
+        cli_type=list[str],
     ),
 ]
 """The --humans option, for the settings of all commands that compare models with humans."""
@@ -72,7 +72,7 @@ class ComparisonSettings(HumanSettings):
             group="Human reference",
             is_advanced=True,
             metavar="FILE",
-            typed=list[str],
+            cli_type=list[str],
         ),
     ] = "published"
     chance_correct: Annotated[

@@ -26,7 +26,7 @@ class ImportSettings:
             group=GROUP,
             metavar="FILE…",
             path="folder or file",
-            typed=list[Path],
+            cli_type=list[Path],
             is_argument=True,
         ),
     ]

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from eyechart.core.arguments import brief, regular_file
+from eyechart.core.arguments import regular_file, short_repr
 from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
@@ -44,7 +44,9 @@ def pixel_digest(image: Image.Image) -> str:
 def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
     """Return (count,) int64 keys hashed from user-supplied image names."""
     if isinstance(keys, str) or not isinstance(keys, Sequence | np.ndarray):
-        raise UsageError(f"keys must be a list with one name for each image, got {brief(keys)}.")
+        raise UsageError(
+            f"keys must be a list with one name for each image, got {short_repr(keys)}."
+        )
     if len(keys) != count:
         given = f"{count_of(len(keys), 'key')} for {count_of(count, 'image')}"
         raise UsageError(f"keys must name every image, got {given}.")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from eyechart.core.arguments import as_path, brief, regular_file
+from eyechart.core.arguments import as_path, regular_file, short_repr
 from eyechart.core.errors import UsageError, install_hint, reason_of
 from eyechart.core.phrases import count_of, plural
 from eyechart.core.storage.remote import (
@@ -133,7 +133,7 @@ class MapStyleReader:
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise UsageError(
                 f"Each item of {self.source} must be a pair (image, label), got"
-                f" {brief(item)} for item {position}."
+                f" {short_repr(item)} for item {position}."
             )
         return item[0], item[1]
 
@@ -345,7 +345,7 @@ def find_listing(
         return list_map_style(source)
     raise UsageError(
         f"images must be {EXPECTED}, an array of images, (images, labels), or a dataset of"
-        f" (image, label) pairs, got {brief(source)}."
+        f" (image, label) pairs, got {short_repr(source)}."
     )
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import Parameter
 
-from eyechart.core.arguments import brief, digits
+from eyechart.core.arguments import digits, short_repr
 from eyechart.core.errors import UsageError
 
 SMALLEST_SIDE = 8
@@ -53,7 +53,7 @@ def to_batch(images: object) -> tuple[Batch, Restore]:
     if isinstance(images, str | Path):
         raise UsageError(
             "images must be decoded images, not file names: open the file with"
-            f" PIL.Image.open({brief(str(images))})."
+            f" PIL.Image.open({short_repr(str(images))})."
         )
     raise UsageError(
         "images must be a torch tensor, a NumPy array, a PIL image or a flat list of these,"

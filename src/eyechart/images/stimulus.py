@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from eyechart.core.arguments import as_list, as_number, brief
+from eyechart.core.arguments import as_list, as_number, short_repr
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.images.image_files import Window
@@ -123,7 +123,9 @@ def find_stimulus(name: str) -> Stimulus:
         'shorter side resized to 128 px, center crop of 112 px'
     """
     if not isinstance(name, str):
-        raise UsageError(f"stimulus must be a string such as 224 or native, got {brief(name)}.")
+        raise UsageError(
+            f"stimulus must be a string such as 224 or native, got {short_repr(name)}."
+        )
     base, window = split_window(name)
     if window is not None:
         return replace(find_stimulus(base), name=with_window(base, window), window=window)
@@ -181,7 +183,7 @@ def split_window(stimulus: str) -> tuple[str, Window | None]:
     if not -math.inf < low < high < math.inf:
         raise UsageError(
             f"The window of a stimulus must be two increasing numbers, as in 224{WINDOW}0,4095,"
-            f" got {brief(stimulus)}."
+            f" got {short_repr(stimulus)}."
         )
     return base, (low, high)
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.errors import UsageError
 from eyechart.corruptions.kernels.affine import PixelMap, take_nearest
 
@@ -51,7 +51,7 @@ class Moves:
             moved = self._move_planes(torch.from_numpy(np.ascontiguousarray(planes))).numpy()
             return moved if mask.ndim == 2 else np.ascontiguousarray(np.moveaxis(moved, 0, -1))
         if not isinstance(mask, Tensor):
-            raise UsageError(f"A mask must be a tensor or a NumPy array, got {brief(mask)}.")
+            raise UsageError(f"A mask must be a tensor or a NumPy array, got {short_repr(mask)}.")
         # as a plain tensor, because a subclass may intercept the operations in between
         return self._move_planes(mask.as_subclass(Tensor)).as_subclass(type(mask))
 

@@ -15,7 +15,15 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from eyechart.core.arguments import as_list, as_number, as_text, as_whole, as_within, brief, digits
+from eyechart.core.arguments import (
+    as_int,
+    as_list,
+    as_number,
+    as_text,
+    as_within,
+    digits,
+    short_repr,
+)
 from eyechart.core.errors import UsageError, install_hint
 from eyechart.core.randomness import ImageRandom, check_seed, hash64
 from eyechart.corruptions.kernels.affine import PixelMap
@@ -150,7 +158,7 @@ class Corrupt(nn.Module):
         Raises:
             UsageError: the epoch is not a whole number, or is negative.
         """
-        self._epoch.fill_(as_whole(epoch, "epoch", 0, 2**63 - 1))
+        self._epoch.fill_(as_int(epoch, "epoch", 0, 2**63 - 1))
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print`."""
@@ -368,7 +376,9 @@ def _as_range(name: str, value: object) -> Range:
     """Return a number or an increasing pair as a range."""
     if isinstance(value, tuple | list):
         if len(value) != 2:
-            raise UsageError(f"{name} must be a number or a range (low, high), got {brief(value)}.")
+            raise UsageError(
+                f"{name} must be a number or a range (low, high), got {short_repr(value)}."
+            )
         low, high = (as_number(end, name) for end in value)
         # written so that NaN is rejected
         if not low <= high:
@@ -391,7 +401,7 @@ def _check_strength(
         if severity != AS_SUITE or parameters:
             raise UsageError(
                 f'severity must be a number, a range (low, high), or "{AS_SUITE}" without'
-                f" parameters, got {brief(severity)}."
+                f" parameters, got {short_repr(severity)}."
             )
         return severity
     if severity is None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eyechart.core.arguments import as_flag, as_whole
+from eyechart.core.arguments import as_flag, as_int
 from eyechart.core.devices import image_device
 from eyechart.core.errors import UsageError, is_out_of_memory
 from eyechart.core.phrases import count_of
@@ -150,7 +150,7 @@ class Model:
             The model's scores, which are logits or probabilities: see `log_probabilities`.
         """
         levels, wait = to_rgb_levels(images), as_flag(wait, "wait")
-        padded_to = as_whole(padded_to, "padded_to", 0, 100_000)
+        padded_to = as_int(padded_to, "padded_to", 0, 100_000)
         with torch.inference_mode():
             # On MPS only the network itself runs: images are resized, and scores used, on the CPU.
             ready = self.preprocessing(levels.to(image_device(self.device)))

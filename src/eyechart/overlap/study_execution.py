@@ -16,7 +16,7 @@ from eyechart.core.arguments import resolved_path
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
-from eyechart.core.progress import NoProgress, Progress, counted_to, no_advance
+from eyechart.core.progress import NO_PROGRESS, Progress, counted_to, no_advance
 from eyechart.core.storage.parts import read_parquet
 from eyechart.core.storage.run_folder import RECORD, Settings, open_run_folder, read_settings
 from eyechart.core.storage.shards import POLL_SECONDS, Shard, work_off
@@ -246,7 +246,7 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
 
 def _work(opened: _OpenStudy, device: str, errors: "Queue[str]") -> None:
     try:
-        _Worker(opened, find_device(device), NoProgress()).work()
+        _Worker(opened, find_device(device), NO_PROGRESS).work()
     except UsageError as error:
         errors.put(str(error))
     except KeyboardInterrupt:

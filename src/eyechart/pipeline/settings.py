@@ -126,7 +126,7 @@ class EvaluateSettings(
             python="Can also be a torch module, a function that takes images in 0…1, or a list of"
             " models.",
             metavar="[MODEL]...",
-            typed=list[str],
+            cli_type=list[str],
             is_argument=True,
         ),
     ] = None
@@ -157,9 +157,9 @@ class EvaluateSettings(
             group="Corruptions",
             python="None for auto.",
             metavar="NUMBER",
-            typed=str,
+            cli_type=str,
             read=read_n,
-            typed_default=AUTO,
+            cli_default=AUTO,
         ),
     ] = None
     _: KW_ONLY
@@ -190,7 +190,7 @@ class EvaluateSettings(
             python="An interrupted run resumes there; if omitted, predictions are not stored.",
             metavar="FOLDER",
             path="folder",
-            typed_default=Path("eyechart-results"),
+            cli_default=Path("eyechart-results"),
         ),
     ] = None
     labels: Annotated[
@@ -239,7 +239,7 @@ class EvaluateSettings(
             help=f"Baseline of CE: {one_of(BASELINES)} (built-in tables), a model, humans, none, or"
             " auto (the built-in table where it is valid).",
             group="Curves and statistics",
-            typed=str,
+            cli_type=str,
         ),
     ] = "auto"
     label_maps: Annotated[
@@ -251,7 +251,7 @@ class EvaluateSettings(
             metavar="FILE",
             is_advanced=True,
             flags=("--label-map",),
-            typed=list[str],
+            cli_type=list[str],
         ),
     ] = ()
     defenses: Annotated[
@@ -263,7 +263,7 @@ class EvaluateSettings(
             is_advanced=True,
             flags=("--defense",),
             metavar="NAME[:OPTIONS]",
-            typed=list[str],
+            cli_type=list[str],
         ),
     ] = ()
     check: Annotated[
@@ -298,7 +298,7 @@ class EvaluateSettings(
             group="Output",
             python="Raises CheckFailed instead of exiting. Also accepts a dictionary.",
             metavar="NAME=NUMBER",
-            typed=list[str],
+            cli_type=list[str],
         ),
     ] = ()
 

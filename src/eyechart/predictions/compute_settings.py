@@ -7,7 +7,7 @@ Nothing slow is imported, because the command line is built from these records.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.core.arguments import as_text, as_whole, as_within
+from eyechart.core.arguments import as_int, as_text, as_within
 from eyechart.core.cost import WORLD_AVERAGE, WORLD_AVERAGE_SOURCE
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, ShardOption
@@ -109,14 +109,14 @@ class ComputeSettings:
     def check_compute(self) -> None:
         """Raise a UsageError if a setting is invalid, or the engine cannot use it."""
         if self.batch_size is not None:
-            as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
+            as_int(self.batch_size, "batch_size", 1, MAX_BATCH)
         if self.watts is not None:
             as_within(self.watts, "watts", 0, 1e7)
         as_within(self.carbon_intensity, "carbon_intensity", 0, 1e4)
         if self.engine is not None and as_text(self.engine, "engine") not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
         if self.workers is not None:
-            as_whole(self.workers, "workers", 1, MAX_WORKERS)
+            as_int(self.workers, "workers", 1, MAX_WORKERS)
         if self.address is not None and as_text(self.address, "address") and self.engine != RAY:
             raise UsageError(f"address is for --engine {RAY}, got --engine {self.engine_name}.")
         n_devices = len(self.devices)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eyechart.core.arguments import as_flag, as_list, as_texts, brief
+from eyechart.core.arguments import as_flag, as_list, as_texts, short_repr
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -225,7 +225,7 @@ def mean_corruption_error_replicates(
     if baseline_errors is not None and not isinstance(baseline_errors, Mapping):
         raise UsageError(
             "baseline_errors must map names of corruptions to replicates, got"
-            f" {brief(baseline_errors)}."
+            f" {short_repr(baseline_errors)}."
         )
     if relative:
         if clean is None:
@@ -266,7 +266,7 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
         if not isinstance(errors, CorruptionErrors):
             raise UsageError(
                 f"Each result must be returned by corruption_error or mean_corruption_error, "
-                f"got {brief(errors)}."
+                f"got {short_repr(errors)}."
             )
         # All results are compared with the first one.
         first = first or errors

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.core.arguments import as_text, as_whole, as_within
+from eyechart.core.arguments import as_int, as_text, as_within
 from eyechart.core.arrays import FloatArray, places_in
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
@@ -78,7 +78,7 @@ class Fit(CurveSettings):
         # With a valid number: only the name of the binning is checked here, the number below.
         bin_edges(self.binning, 3)
         check_bootstrap(self.n_bootstrap, self.seed)
-        as_whole(self.n_bins, "bins", 3, MAX_BINS)
+        as_int(self.n_bins, "bins", 3, MAX_BINS)
         as_within(self.min_per_bin, "min_per_bin", 0, 1e9)
         to_density(self.density)
 

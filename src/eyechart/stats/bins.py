@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.core.arguments import as_text, as_whole, brief
+from eyechart.core.arguments import as_int, as_text, short_repr
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.curve_settings import BINNINGS
@@ -111,8 +111,8 @@ def bin_edges(binning: str, bins: int) -> FloatArray:
         array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     if as_text(binning, "binning") not in BINNINGS:
-        raise UsageError(f"binning must be paper or equal, got {brief(binning)}.")
-    count = as_whole(bins, "bins", 2, MAX_BINS)
+        raise UsageError(f"binning must be paper or equal, got {short_repr(binning)}.")
+    count = as_int(bins, "bins", 2, MAX_BINS)
     return np.linspace(0, 1, count if binning == "paper" else count + 1)
 
 

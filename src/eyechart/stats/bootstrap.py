@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from eyechart.core.arguments import as_whole
+from eyechart.core.arguments import as_int
 from eyechart.core.arrays import FloatArray, IntArray
 
 MAX_BOOTSTRAP = 100_000
@@ -63,8 +63,8 @@ def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tupl
         >>> check_bootstrap(1000, seed=3)
         (1000, 3)
     """
-    number = as_whole(n_bootstrap, "n_bootstrap", low, MAX_BOOTSTRAP)
-    return number, as_whole(seed, "seed", 0, MAX_SEED)
+    number = as_int(n_bootstrap, "n_bootstrap", low, MAX_BOOTSTRAP)
+    return number, as_int(seed, "seed", 0, MAX_SEED)
 
 
 def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PPoly
 
-from eyechart.core.arguments import as_number, as_text, as_within, brief
+from eyechart.core.arguments import as_number, as_text, as_within, short_repr
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, takes_fields_of
@@ -400,6 +400,6 @@ def visual_changes(values: ArrayLike) -> FloatArray:
         numbers: FloatArray = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError(
-            f"delta_v must be a number or a list of numbers, got {brief(values)}."
+            f"delta_v must be a number or a list of numbers, got {short_repr(values)}."
         ) from None
     return numbers

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from eyechart.core.arguments import as_within, brief
+from eyechart.core.arguments import as_within, short_repr
 from eyechart.core.arrays import FloatArray, IntArray, places_in
 from eyechart.core.errors import UsageError
 from eyechart.stats.bins import Bins, bin_index
@@ -152,7 +152,7 @@ def _labels(name: str, values: ArrayLike) -> Names:
     except (TypeError, ValueError, RuntimeError):
         raise UsageError(f"{name} must be a list of names or numbers.") from None
     if labels.ndim != 1 or labels.dtype.kind not in "biufUS":
-        raise UsageError(f"{name} must be a list of names or numbers, got {brief(values)}.")
+        raise UsageError(f"{name} must be a list of names or numbers, got {short_repr(values)}.")
     return labels
 
 
@@ -378,7 +378,7 @@ def check_right_anchor(anchor: str | float) -> None:
     if isinstance(anchor, str) and anchor not in RIGHT_ANCHORS:
         raise UsageError(
             f"right_anchor must be {', '.join(RIGHT_ANCHORS)} or a number in [0, 1], got"
-            f" {brief(anchor)}."
+            f" {short_repr(anchor)}."
         )
     if not isinstance(anchor, str):
         as_within(anchor, "right_anchor", 0, 1)

@@ -81,7 +81,7 @@ class CurveSettings:
             help=f"Minimum count per bin; default: {MIN_PER_BIN}, or 0 for {DEFAULT_ESTIMATOR}.",
             group=GROUP,
             is_advanced=True,
-            typed=int | None,
+            cli_type=int | None,
         ),
     ] = None
     binning: Annotated[
@@ -102,7 +102,7 @@ class CurveSettings:
             group=GROUP,
             metavar="VALUE",
             is_advanced=True,
-            typed=str,
+            cli_type=str,
             read=read_right_anchor,
         ),
     ] = RIGHT_ANCHORS[0]
@@ -115,7 +115,7 @@ class CurveSettings:
             metavar="WEIGHTS",
             is_advanced=True,
             python="Also accepts a list of weights, a function of Δv, or a Density.",
-            typed=str,
+            cli_type=str,
         ),
     ] = "uniform"
     n_bootstrap: Annotated[

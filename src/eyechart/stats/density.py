@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PPoly
 from scipy.special import betainc
 
-from eyechart.core.arguments import brief, digits
+from eyechart.core.arguments import digits, short_repr
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.pieces import refined, values_at
@@ -207,7 +207,7 @@ def _from_text(text: str) -> Density:
         return to_density(numbers)
     raise UsageError(
         "density must be uniform, beta:A,B, weights of equal bins such as 0,1,1, a list of weights"
-        f" or a function, got {brief(text)}."
+        f" or a function, got {short_repr(text)}."
     )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from eyechart.core.arguments import as_flag, as_path, as_text, brief
+from eyechart.core.arguments import as_flag, as_path, as_text, short_repr
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.registry import unknown_name
@@ -73,16 +73,18 @@ class Plan(TestsetSettings):
         """Raise a UsageError unless the plan is valid."""
         as_path(self.suite, "suite")
         if not isinstance(self.n, int) or isinstance(self.n, bool) or not 1 <= self.n <= MOST:
-            raise UsageError(f"n must be a whole number from 1 to {MOST:,}, got {brief(self.n)}.")
+            raise UsageError(
+                f"n must be a whole number from 1 to {MOST:,}, got {short_repr(self.n)}."
+            )
         check_seed(self.seed)
         if self.jpeg is not None and not (_is_whole(self.jpeg) and 1 <= self.jpeg <= 100):
-            raise UsageError(f"jpeg must be a quality from 1 to 100, got {brief(self.jpeg)}.")
+            raise UsageError(f"jpeg must be a quality from 1 to 100, got {short_repr(self.jpeg)}.")
         if self.max_images is not None and not (
             _is_whole(self.max_images) and 1 <= self.max_images <= MOST
         ):
             raise UsageError(
                 f"max_images must be a whole number from 1 to {MOST:,}, got"
-                f" {brief(self.max_images)}."
+                f" {short_repr(self.max_images)}."
             )
         if (sampling := as_text(self.sampling, "sampling")) not in SAMPLINGS:
             raise unknown_name("sampling", sampling, SAMPLINGS)
@@ -183,5 +185,5 @@ def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
     """Return the names as a tuple; a single string is rejected as a likely mistake."""
     # A string is a sequence too, of single letters.
     if isinstance(corruptions, str) or not isinstance(corruptions, Sequence):
-        raise UsageError(f"corruptions must be a list of names, got {brief(corruptions)}.")
+        raise UsageError(f"corruptions must be a list of names, got {short_repr(corruptions)}.")
     return tuple(corruptions)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eyechart.core.arguments import as_folder, as_path, as_text, as_texts, as_whole, brief
+from eyechart.core.arguments import as_folder, as_int, as_path, as_text, as_texts, short_repr
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.options import takes_fields_of
@@ -117,7 +117,7 @@ class TestSet(CheckedFields):
 
         `min_per_bin` is the minimum number of samples for a bin to count as covered.
         """
-        return coverage_of(self.table, as_whole(min_per_bin, "min_per_bin", 0, 10**9))
+        return coverage_of(self.table, as_int(min_per_bin, "min_per_bin", 0, 10**9))
 
     @property
     def digest(self) -> str:
@@ -161,7 +161,7 @@ class TestSet(CheckedFields):
         """Write the manifest as a Parquet file; missing folders are created."""
         path = Path(as_path(path, "path", "the path of a file"))
         if not path.name:
-            raise UsageError(f"path must be the path of a file, got {brief(str(path))}.")
+            raise UsageError(f"path must be the path of a file, got {short_repr(str(path))}.")
         as_folder(path.parent, "The folder of path").mkdir(parents=True, exist_ok=True)
         header = {"schema": VERSION, **self.header.model_dump(mode="json")}
         stored = {HEADER: json.dumps({**header, "plan": self.plan.settings()})}

@@ -123,9 +123,7 @@ class SampleSettings(TestsetSettings):
     suite: Suite = SUITE
     n: Annotated[
         int,
-        Option(
-            help="Number of samples per corruption.", group="Corruptions", typed_default=N_DRAWN
-        ),
+        Option(help="Number of samples per corruption.", group="Corruptions", cli_default=N_DRAWN),
     ] = N_SAMPLES
     _: KW_ONLY
     labels: Annotated[str, Option(help=f"{one_of(SPACES)}.", group="Data")] = NATIVE

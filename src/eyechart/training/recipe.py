@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, Seed
 from eyechart.core.registry import unknown_name
@@ -249,5 +249,5 @@ def _check_whole(recipe: Recipe | StyleRecipe, **ranges: tuple[int, int]) -> Non
         value = getattr(recipe, name)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise UsageError(
-                f"{name} must be a whole number from {low} to {high:,}, got {brief(value)}."
+                f"{name} must be a whole number from {low} to {high:,}, got {short_repr(value)}."
             )

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eyechart.core.arguments import as_flag, brief
+from eyechart.core.arguments import as_flag, short_repr
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
 from eyechart.images.image_types import to_batch, to_rgb_levels
@@ -119,4 +119,4 @@ def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
             return DTYPES[name]
         if len(name) <= 60:
             raise UsageError(f"dtype must be float32 or float64, got {name}.")
-    raise UsageError(f"dtype must be float32 or float64, got {brief(dtype)}.")
+    raise UsageError(f"dtype must be float32 or float64, got {short_repr(dtype)}.")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import Registry, one_of
@@ -49,7 +49,7 @@ def geometry_rulers() -> list[str]:
 def find_ruler(name: str) -> "Ruler":
     """Return the ruler with this name, or raise a UsageError with similar names."""
     if not isinstance(name, str):
-        raise UsageError(f"ruler must be a name such as '{DEFAULT_RULER}', got {brief(name)}.")
+        raise UsageError(f"ruler must be a name such as '{DEFAULT_RULER}', got {short_repr(name)}.")
     return RULERS[name]
 
 

@@ -189,7 +189,7 @@ def _derived_from(annotation: object) -> _Derived | None:
 def _parameter(field: Field) -> inspect.Parameter:
     """Return the parameter from which Typer makes an option."""
     option = field.option
-    default = field.default if option.typed_default is None else option.typed_default
+    default = field.default if option.cli_default is None else option.cli_default
     kind = _typed_kind(field)
     is_list = get_origin(kind) is list
     if option.path and not is_list:
@@ -219,8 +219,8 @@ def _parameter(field: Field) -> inspect.Parameter:
 
 def _typed_kind(field: Field) -> object:
     """Return the type of an option; a tuple of any length becomes a repeatable option."""
-    if field.option.typed is not None:
-        return field.option.typed
+    if field.option.cli_type is not None:
+        return field.option.cli_type
     arguments = get_args(field.type)
     if get_origin(field.type) is tuple and arguments[-1] is Ellipsis:
         return list[arguments[0]]  # type: ignore[valid-type]

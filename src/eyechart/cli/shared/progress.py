@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
-from eyechart.core.progress import Advance, Repeated, duration_text
+from eyechart.core.progress import Advance, Progress, Repeated, duration_text
 
 INTERVAL_S = 10.0
 """Seconds between two lines if standard error is not a terminal."""
 
 
-class ProgressBars:
+class ProgressBars(Progress):
     """Successive progress bars, one for each part of a task."""
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ SeverityRange = Annotated[
         help="Train at severities in this range, such as 1-5; default: sampled as in the suite.",
         group="Corruptions",
         metavar="LOW-HIGH",
-        typed=str | None,
+        cli_type=str | None,
         read=partial(parse_range, "severity"),
     ),
 ]
@@ -71,7 +71,7 @@ ChangeRange = Annotated[
         group="Corruptions",
         is_advanced=True,
         metavar="LOW-HIGH",
-        typed=str | None,
+        cli_type=str | None,
         read=partial(parse_range, "delta-v"),
     ),
 ]

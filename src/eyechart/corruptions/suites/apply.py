@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
@@ -105,7 +105,7 @@ def corrupt(
     if name is None:
         raise UsageError("Give the name of a corruption; list_corruptions() returns all of them.")
     if not isinstance(name, str):
-        raise UsageError(f"The corruption's name must be a string, got {brief(name)}.")
+        raise UsageError(f"The corruption's name must be a string, got {short_repr(name)}.")
     entry = find_variant(name, variant)
     _check_whole("seed", seed)
     _check_whole("draw", draw)
@@ -136,9 +136,9 @@ def corrupt(
 def _check_whole(name: str, value: object) -> None:
     """Raise an error unless the value is an int; 1.0 would give different random numbers."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise UsageError(f"{name} must be a whole number, got {brief(value)}.")
+        raise UsageError(f"{name} must be a whole number, got {short_repr(value)}.")
     if abs(int(value)) >> 63:
-        raise UsageError(f"{name} must be a whole number below 2⁶³, got {brief(value)}.")
+        raise UsageError(f"{name} must be a whole number below 2⁶³, got {short_repr(value)}.")
 
 
 def corrupt_batch(
@@ -282,7 +282,7 @@ def _per_image(name: str, value: Numbers, count: int) -> Values:
             raise TypeError
         values = values.astype(np.float64)
     except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number, got {brief(value)}.") from None
+        raise UsageError(f"{name} must be a number, got {short_repr(value)}.") from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != count):
         raise UsageError(
             f"{name} must be one number or one per image ({count}), got shape {values.shape}."

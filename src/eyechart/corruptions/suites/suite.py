@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from eyechart.core.arguments import as_path, as_text, brief, digits, regular_file
+from eyechart.core.arguments import as_path, as_text, digits, regular_file, short_repr
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
@@ -101,7 +101,7 @@ class Entry:
             return self
         if as_text(variant, "variant") not in self.variants:
             known = f"it has: {', '.join(self.variants)}" if self.variants else "it has no variants"
-            raise UsageError(f"{self.name} has no variant {brief(variant)}; {known}.")
+            raise UsageError(f"{self.name} has no variant {short_repr(variant)}; {known}.")
         return replace(self, variant=variant, **self.variants[variant])
 
 

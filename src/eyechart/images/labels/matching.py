@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import short_repr
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.images.labels.imagenet import (
@@ -231,7 +231,7 @@ def label_texts(
         if type(label) is not type(first):
             raise UsageError(
                 f"The labels of {source} must all be whole numbers or all be strings, got"
-                f" {brief(first)} and {brief(label)}."
+                f" {short_repr(first)} and {short_repr(label)}."
             )
         if isinstance(label, int) and class_names is not None:
             if not 0 <= label < len(class_names):
@@ -256,7 +256,7 @@ def _label(value: object, position: int, source: str) -> int | str | None:
         number = operator.index(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError):
         raise UsageError(
-            f"The labels of {source} must be whole numbers or strings, got {brief(value)} for"
+            f"The labels of {source} must be whole numbers or strings, got {short_repr(value)} for"
             f" image {position}."
         ) from None
     if number < -1:

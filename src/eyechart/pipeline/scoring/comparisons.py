@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import map_on_threads
-from eyechart.core.progress import NoProgress, Progress
+from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
 from eyechart.humans.human_responses import HumanResponses
@@ -92,7 +92,7 @@ def agreements(
         progress: Receives one step per pair of models.
     """
     pairs = sum(comb(len(readers), 2) for readers in recorded.values())
-    step = progress.begin("agreement", pairs) if pairs else NoProgress().begin("", 0)
+    step = progress.begin("agreement", pairs) if pairs else NO_PROGRESS.begin("", 0)
     for space, readers in recorded.items():
         # Humans responded in the 16 categories.
         responses = None if references is None or space != "entry16" else references.responses

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from eyechart.core.arguments import as_whole
+from eyechart.core.arguments import as_int
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import plural
@@ -179,8 +179,8 @@ def make_gallery(
     `name` is the title of the image; `key` identifies it for random number generation. The images
     are at `columns` severities, or at each Δv of `delta_v` by the ruler.
     """
-    as_whole(columns, "columns", 1, MAX_COLUMNS)
-    as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
+    as_int(columns, "columns", 1, MAX_COLUMNS)
+    as_int(size, "size", SMALLEST_SIDE, MAX_SIDE)
     targets = _targets(delta_v)
     clean = ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
     subject = _clean_image(clean, key, seed, find_ruler(ruler))
@@ -206,7 +206,7 @@ def make_gallery(
 
 
 def _targets(delta_v: Sequence[float]) -> FloatArray:
-    as_whole(len(delta_v), "The number of --delta-v", 0, MAX_COLUMNS)
+    as_int(len(delta_v), "The number of --delta-v", 0, MAX_COLUMNS)
     for target in delta_v:
         if not 0 < target <= 1:
             raise UsageError(f"--delta-v must be above 0 and at most 1, got {target:g}.")
