@@ -18,8 +18,7 @@ from eyechart.core.options import fields_of
 from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
-from eyechart.humans.import_settings import ImportSettings
-from eyechart.humans.importers import FORMATS
+from eyechart.humans.import_settings import FORMATS, ImportSettings
 from eyechart.humans.placement import EXPERIMENTS
 from eyechart.images.labels.spaces import RULES, SPACES
 from eyechart.integrations.loggers.registry import LOGGERS
@@ -89,7 +88,7 @@ REGISTRIES = {
     "recruiters": Declared(list(RECRUITERS), {"eyechart_experiment/recruiters/"}),
     "importers": Declared(
         list(FORMATS),
-        {"humans/importers/"},
+        {"humans/import_settings.py", "humans/importing.py"},
         {
             "eyechart_experiment/server/routes.py": "counts of trials",
             "rulers/study_settings.py": "columns of a table of human counts",

@@ -60,15 +60,14 @@ def list_references(
 @derived_options
 def import_files(settings: ImportSettings, out: ParquetOut) -> None:
     """Convert tables of human responses to a reference file that --humans accepts."""
-    from eyechart.humans.importers import counts
-    from eyechart.humans.importing import import_responses
+    from eyechart.humans.importing import COUNTED_CHOICES, import_responses
 
     _check_parquet(out)
     reference = _write(out, import_responses(**vars(settings)))
     print(f"{out}: {_choices(reference)}")
     _print_experiments(reference)
     if settings.form == "counts" and settings.choices is None:
-        print(f"Assumed {counts.CHOICES} choices, the default of this format; see --choices.")
+        print(f"Assumed {COUNTED_CHOICES} choices, the default of this format; see --choices.")
 
 
 @examples(

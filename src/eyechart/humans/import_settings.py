@@ -1,18 +1,29 @@
-"""Options for importing tables of human responses, declared once.
+"""Formats of tables of human responses, and options for importing them, declared once.
 
 This module imports nothing slow, because the command line is built from these records.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.options import Option
-from eyechart.core.registry import one_of
-from eyechart.humans.importers import FORMATS
+from eyechart.core.registry import Registry, one_of
+
+if TYPE_CHECKING:
+    from eyechart.humans.human_responses import HumanResponses
 
 GROUP = "Data"
+
+Importer = Callable[[Sequence[Path], "ImportSettings"], "HumanResponses"]
+"""Function that returns the responses in files; the settings supply values that the files lack."""
+
+FORMATS: Registry[Importer] = Registry("format")
+FORMATS.add_lazily("counts", "eyechart.humans.importing:read_counts")
+FORMATS.add_lazily("model-vs-human", "eyechart.humans.importing:read_model_vs_human")
+FORMATS.add_lazily("trials", "eyechart.humans.importing:read_trials")
+FORMATS.add_lazily("vcr", "eyechart.humans.importing:read_vcr")
 
 
 @dataclass(frozen=True)

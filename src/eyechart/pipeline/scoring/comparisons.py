@@ -17,7 +17,7 @@ from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.humans.combined import References
 from eyechart.humans.human_responses import HumanResponses
-from eyechart.humans.importers.model_vs_human import plain_condition, stimulus_of
+from eyechart.humans.importing import plain_condition, stimulus_of
 from eyechart.humans.transfer import SimilarClasses
 from eyechart.images.published_source import SEVERITIES
 from eyechart.predictions.reading import PredictionReader, Predictions
