@@ -137,13 +137,9 @@ class SimilarClasses:
         )
 
 
+@cache
 def published_classes() -> SimilarClasses:
     """Return the classes of the VCR paper."""
-    return _published()
-
-
-@cache
-def _published() -> SimilarClasses:
     file = files("eyechart.humans").joinpath("data", "similar_classes.yaml")
     return _classes(yaml.safe_load(file.read_text("utf-8")))
 
@@ -180,7 +176,14 @@ def write_classes(path: Path, similar: SimilarClasses) -> None:
             {**asdict(corruption_class), "members": list(corruption_class.members)}
             for corruption_class in similar.classes
         ],
-        "pairs": [_rounded(asdict(pair)) for pair in similar.pairs],
+        # Rounded for readability; further digits would exceed the precision of the bootstrap.
+        "pairs": [
+            {
+                name: round(value, 6) if isinstance(value, float) else value
+                for name, value in asdict(pair).items()
+            }
+            for pair in similar.pairs
+        ],
     }
     with atomic_file(path) as temporary:
         text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
@@ -355,14 +358,6 @@ def _classes(content: object) -> SimilarClasses:
     pairs = tuple(ComparedPair(**pair) for pair in content.get("pairs") or ())
     tested = dict.fromkeys((*map(str, content.get("tested") or ()), *members))
     return SimilarClasses(source, classes, tuple(tested), pairs)
-
-
-def _rounded(values: Mapping[str, object]) -> dict[str, object]:
-    return {
-        # Rounded for readability; further digits would exceed the precision of the bootstrap.
-        k: round(value, 6) if isinstance(value, float) else value
-        for k, value in values.items()
-    }
 
 
 def _class(content: Mapping[str, Any], source: str) -> CorruptionClass:

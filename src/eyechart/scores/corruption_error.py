@@ -141,13 +141,21 @@ def corruption_error(
     _check_known(mean_by_corruption, table)
     relative = as_flag(relative, "relative")
     # The plain CE is the relative CE with both clean errors set to 0.
-    start, base_start = _clean_errors(clean, table) if relative else (0.0, 0.0)
+    start, base_start = 0.0, 0.0
+    if relative and clean is None:
+        raise _no_clean("the model's")
+    if relative:
+        start, base_start = as_share(clean, "clean"), _clean_of(table)
     values = {}
     for name, error in mean_by_corruption.items():
         below = table.errors[name] - base_start
         # Relative denominators can be 0 or negative: a corruption may lower the baseline's error.
         if not below > ROUNDING:
-            raise _no_denominator(name, table, relative)
+            more = f"more than the {table.clean} of clean images" if relative else "more than 0"
+            raise UsageError(
+                f"The error of baseline '{table.name}' under '{name}' must be {more} to divide by,"
+                f" got {table.errors[name]}."
+            )
         values[name] = (error - start) / below
     return CorruptionErrors(values, relative, table)
 
@@ -274,12 +282,23 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
             raise UsageError(
                 "Corruption errors must all be plain or all be relative to be compared, got both."
             )
-        _check_same_table(first.baseline, errors.baseline)
+        one, other = first.baseline, errors.baseline
+        if one.name != other.name:
+            raise UsageError(
+                f"Corruption errors must have the same baseline to be compared, got '{one.name}'"
+                f" and '{other.name}'."
+            )
+        # A model that was measured in two runs has one name, but two tables of errors.
+        if (dict(one.errors), one.clean) != (dict(other.errors), other.clean):
+            raise UsageError(
+                f"Two baselines named '{one.name}' have different errors: compare results of the "
+                "same baseline."
+            )
         if set(errors.values) != set(first.values):
-            other = sorted(set(errors.values) ^ set(first.values))[0]
+            lone = sorted(set(errors.values) ^ set(first.values))[0]
             raise UsageError(
                 f"Corruption errors must cover the same corruptions to be compared, but only one "
-                f"has '{other}'."
+                f"has '{lone}'."
             )
 
 
@@ -354,12 +373,6 @@ def _chosen(
     return chosen
 
 
-def _clean_errors(clean: float | None, table: Baseline) -> tuple[float, float]:
-    if clean is None:
-        raise _no_clean("the model's")
-    return as_share(clean, "clean"), _clean_of(table)
-
-
 def _clean_of(table: Baseline) -> float:
     if table.clean is None:
         raise _no_clean(f"baseline '{table.name}' with its")
@@ -368,25 +381,3 @@ def _clean_of(table: Baseline) -> float:
 
 def _no_clean(whose: str) -> UsageError:
     return UsageError(f"Relative corruption errors need {whose} error on clean images.")
-
-
-def _no_denominator(name: str, table: Baseline, relative: bool) -> UsageError:
-    more = f"more than the {table.clean} of clean images" if relative else "more than 0"
-    return UsageError(
-        f"The error of baseline '{table.name}' under '{name}' must be {more} to divide by,"
-        f" got {table.errors[name]}."
-    )
-
-
-def _check_same_table(first: Baseline, other: Baseline) -> None:
-    if first.name != other.name:
-        raise UsageError(
-            f"Corruption errors must have the same baseline to be compared, got '{first.name}' and "
-            f"'{other.name}'."
-        )
-    # A model that was measured in two runs has one name, but two tables of errors.
-    if (dict(first.errors), first.clean) != (dict(other.errors), other.clean):
-        raise UsageError(
-            f"Two baselines named '{first.name}' have different errors: compare results of the "
-            "same baseline."
-        )

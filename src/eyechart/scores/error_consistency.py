@@ -218,8 +218,13 @@ def _over_pairs(
         # Rows are ordered by quantity, so that the reshape yields the four sums of κ.
         table = (sums @ weights.T).reshape(4, -1, len(weights))[:, compared]
         drawn[part] = _mean(cohen_kappa(table))
+    # A replicate in which every pair agrees on all trials has no κ: the interval leaves it out.
+    known = drawn[~np.isnan(drawn)]
+    wide = narrow = (np.nan, np.nan)
+    if len(known):
+        wide, narrow = (percentile_interval(known, level) for level in LEVELS)
     return ErrorConsistency(
-        _estimate(float(_mean(kappas)), drawn),
+        Estimate.of(float(_mean(kappas)), wide, narrow, drawn),
         float(observed.mean()),
         float(expected.mean()),
         int(totals[0].sum()),
@@ -260,15 +265,6 @@ def _mean(kappas: FloatArray) -> FloatArray:
     # NaN as divisor gives NaN without a warning.
     mean: FloatArray = total / np.where(count > 0, count, np.nan)
     return mean
-
-
-def _estimate(value: float, drawn: FloatArray) -> Estimate:
-    # A replicate in which every pair agrees on all trials has no κ and is left out of the interval.
-    known = drawn[~np.isnan(drawn)]
-    if not len(known):
-        return Estimate.of(value, (np.nan, np.nan), (np.nan, np.nan), drawn)
-    wide, narrow = (percentile_interval(known, level) for level in LEVELS)
-    return Estimate.of(value, wide, narrow, drawn)
 
 
 def _hits(rows: Rows) -> FloatArray:

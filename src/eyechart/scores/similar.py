@@ -212,12 +212,21 @@ def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> Simil
     ]
     verdicts: dict[tuple[str, str], list[bool]] = {}
     for pair in used:
-        verdicts.setdefault((pair.a, pair.b), []).append(_is_alike(pair, rule))
+        is_alike = pair.verdict == SIMILAR
+        if rule == PUBLISHED_RULE:
+            is_alike = pair.published_rule in (OVERLAP, NOT_TOLD)
+        verdicts.setdefault((pair.a, pair.b), []).append(is_alike)
     names = list(dict.fromkeys(name for pair in used for name in (pair.a, pair.b)))
     groups = grouped(names, [pair for pair, alike in verdicts.items() if all(alike)])
     classes = (_class(group, used, source, rule) for group in groups)
     members = {name for group in groups for name in group}
-    tested = [name for name in names if name in members or not _is_open(name, used, rule)]
+    undecided: set[str] = set()
+    # The published rule has no undecided outcome.
+    if rule != PUBLISHED_RULE:
+        undecided = {
+            name for pair in used if pair.verdict == UNDECIDED for name in (pair.a, pair.b)
+        }
+    tested = [name for name in names if name in members or name not in undecided]
     return SimilarClasses(source, tuple(classes), tuple(tested), tuple(pairs))
 
 
@@ -256,20 +265,6 @@ def _verdict(p: float, at_most: float, margin: float) -> str:
     if p < SIGNIFICANT:
         return DIFFERENT
     return SIMILAR if at_most <= margin else UNDECIDED
-
-
-def _is_open(name: str, pairs: Sequence[ComparedPair], rule: str) -> bool:
-    """Whether any pair with this corruption is undecided."""
-    # The published rule has no undecided outcome.
-    return rule != PUBLISHED_RULE and any(
-        pair.verdict == UNDECIDED for pair in pairs if name in (pair.a, pair.b)
-    )
-
-
-def _is_alike(pair: ComparedPair, rule: str) -> bool:
-    if rule == PUBLISHED_RULE:
-        return pair.published_rule in (OVERLAP, NOT_TOLD)
-    return pair.verdict == SIMILAR
 
 
 def _class(

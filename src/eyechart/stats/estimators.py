@@ -189,7 +189,8 @@ def choose_smoothing(
     count = len(target)
     for smoothing in SMOOTHINGS:
         coefficients = fit_spline(bins, min_per_bin, smoothing, left, right)
-        system, _ = _rows(bins, min_per_bin, smoothing)
+        rough = np.sqrt(smoothing / INTERVALS) * second_derivatives()
+        system = np.vstack([rows, rough])
         # a small ridge keeps the system invertible
         normal = system.T @ system + 1e-9 * np.eye(COEFFICIENTS)
         freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
@@ -212,12 +213,6 @@ def _basis_pieces() -> FloatArray:
     """Return the polynomial coefficients of each basis function, (power, piece, function)."""
     starts, basis = _knots()[:-1], _basis()
     return np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
-
-
-def _rows(bins: Bins, min_per_bin: float, smoothing: float) -> tuple[FloatArray, FloatArray]:
-    rows, target = bin_rows(bins, min_per_bin)
-    rough = np.sqrt(smoothing / INTERVALS) * second_derivatives()
-    return np.vstack([rows, rough]), np.append(target, np.zeros(len(rough)))
 
 
 def bin_rows(bins: Bins, min_per_bin: float) -> tuple[FloatArray, FloatArray]:

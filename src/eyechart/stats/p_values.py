@@ -109,7 +109,13 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
         >>> 0.4 < paired_difference(first, second).p_value < 0.55
         True
     """
-    _check_pair(first, second)
+    check_comparable_value(first.value, "first")
+    check_comparable_value(second.value, "second")
+    if len(first.replicates) != len(second.replicates):
+        raise UsageError(
+            "Paired scores must have the same number of bootstrap replicates of the same images,"
+            f" got {len(first.replicates)} and {len(second.replicates)} replicates."
+        )
     difference = first.value - second.value
     drawn = first.replicates - second.replicates
     # negated, so that NaN counts as beyond
@@ -121,16 +127,6 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
         # Counting remains an upper limit, because no replicate was that far.
         share = min(share, 2 * float(ndtr(-abs(difference) / spread)))
     return PairedDifference(difference, percentile_interval(drawn, CONFIDENCE), share)
-
-
-def _check_pair(first: Estimate, second: Estimate) -> None:
-    check_comparable_value(first.value, "first")
-    check_comparable_value(second.value, "second")
-    if len(first.replicates) != len(second.replicates):
-        raise UsageError(
-            "Paired scores must have the same number of bootstrap replicates of the same images,"
-            f" got {len(first.replicates)} and {len(second.replicates)} replicates."
-        )
 
 
 def check_comparable_value(value: float, name: str) -> None:

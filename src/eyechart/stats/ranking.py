@@ -3,14 +3,13 @@
 All estimates must have been resampled with the same units and weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 
 import numpy as np
 
-from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import CONFIDENCE, Interval
@@ -67,7 +66,14 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     # scipy.stats takes long to import, and the reports of one model rank nothing.
     from scipy.stats import rankdata
 
-    _check_scores(scores)
+    if not scores:
+        raise UsageError("A ranking needs at least one model.")
+    for name, score in scores.items():
+        check_comparable_value(score.value, name)
+    if len({len(score.replicates) for score in scores.values()}) > 1:
+        raise UsageError(
+            "Ranked models must have the same number of bootstrap replicates of the same images."
+        )
     # rankdata gives rank 1 to the smallest value
     sign = -1 if higher_is_better else 1
     ranks = rankdata([sign * score.value for score in scores.values()])
@@ -123,7 +129,10 @@ def swaps(
     ways = (first, second)
     rankings = [rank(*way) for way in ways]
     pairs = _pairs(*rankings)
-    corrected = [_corrected(scores, pairs) for scores, _ in ways]
+    corrected = [
+        holm([paired_difference(scores[one], scores[two]).p_value for one, two in pairs])
+        for scores, _ in ways
+    ]
     opposite = []
     for number, (one, two) in enumerate(pairs):
         signs = [_sign(ranking.ranks, one, two) for ranking in rankings]
@@ -132,10 +141,6 @@ def swaps(
             p_values = (float(corrected[0][number]), float(corrected[1][number]))
             opposite.append(Swap(*ahead, p_values))
     return opposite
-
-
-def _corrected(scores: Mapping[str, Estimate], pairs: Sequence[tuple[str, str]]) -> FloatArray:
-    return holm([paired_difference(scores[one], scores[two]).p_value for one, two in pairs])
 
 
 def _pairs(first: Ranking, second: Ranking) -> list[tuple[str, str]]:
@@ -148,14 +153,3 @@ def _pairs(first: Ranking, second: Ranking) -> list[tuple[str, str]]:
 def _sign(ranks: Mapping[str, float], one: str, two: str) -> int:
     """Return 1 if the first model leads, −1 if the second does, 0 if they are tied."""
     return int(np.sign(ranks[two] - ranks[one]))
-
-
-def _check_scores(scores: Mapping[str, Estimate]) -> None:
-    if not scores:
-        raise UsageError("A ranking needs at least one model.")
-    for name, score in scores.items():
-        check_comparable_value(score.value, name)
-    if len({len(score.replicates) for score in scores.values()}) > 1:
-        raise UsageError(
-            "Ranked models must have the same number of bootstrap replicates of the same images."
-        )

@@ -127,7 +127,7 @@ class Blocks:
         last = min(first + self._together, self.steps)
         # Random numbers are drawn for the whole epoch, so they do not depend on blocks or
         # processes.
-        order = self._draws(epoch)[0]
+        order, flips, offsets = self._draws(epoch)
         batches = order[: self.steps * self.batch_size].reshape(self.steps, self.batch_size)[
             first:last
         ]
@@ -135,7 +135,8 @@ class Blocks:
         column = torch.arange(self.batch_size)[self.world.rank :: self.world.count]
         places = batches[:, column].flatten()
         on_device = places.to(self.held.device)
-        images = self._augmented(places, epoch)
+        images = mirror(self.held.batch(places), flips[places].to(self.held.device))
+        images = shift(images, offsets[places].to(self.held.device), self.recipe.crop)
         # `column` has positions in the batch of all processes, whose first images are corrupted.
         corrupted = torch.nonzero((column < self.corrupted).repeat(last - first))[:, 0]
         if self.mixture.entries and len(corrupted):
@@ -155,12 +156,6 @@ class Blocks:
         height, width = self.held.data.size
         pixels = BLOCK_PIXELS.get(self.held.device.type, BLOCK_PIXELS["cpu"])
         return max(1, pixels // (height * width * self.batch_size))
-
-    def _augmented(self, places: Tensor, epoch: int) -> Tensor:
-        _, flips, offsets = self._draws(epoch)
-        device = self.held.device
-        images = mirror(self.held.batch(places), flips[places].to(device))
-        return shift(images, offsets[places].to(device), self.recipe.crop)
 
     def _draws(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return the order of images in an epoch, which of them are mirrored, and their shifts.

@@ -187,7 +187,14 @@ def retrain(
     inputs = EvaluationInputs(both, test, device)
     results = predict_and_score(retraining.settings, inputs, retraining.out / EVALUATION, progress)
     changes = changes_of(results)
-    notes = (*_on_number(retraining, data), *on_clean(changes, retraining.recipe.lr))
+    notes = on_clean(changes, retraining.recipe.lr)
+    if len(data) < retraining.max_train_images:
+        notes.insert(
+            0,
+            f"Trained with {count_of(len(data), 'image')} instead of"
+            f" {retraining.max_train_images:,}, because {data.images.source} has no more usable"
+            " images.",
+        )
     return results.with_warnings(*notes), changes
 
 
@@ -272,15 +279,6 @@ def reject_softmax(model: Model, images: ImageSet) -> None:
     destroyed = blank_images(*images.sizes[0], range(2)).to(model.device)
     with torch.inference_mode():
         reject_probabilities(trainable(model)(model.preprocessing(destroyed)), model.name)
-
-
-def _on_number(retraining: Retraining, data: LabeledImages) -> list[str]:
-    if len(data) >= retraining.max_train_images:
-        return []
-    return [
-        f"Trained with {count_of(len(data), 'image')} instead of {retraining.max_train_images:,},"
-        f" because {data.images.source} has no more usable images."
-    ]
 
 
 def on_clean(changes: Sequence[ScoreChange], lr: float) -> list[str]:

@@ -197,7 +197,20 @@ class _Run:
         self._check()
         if self.world.is_first:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_checkpoint(self._checkpoint(), self.path)
+            start, steps = self.start, self.start.preprocessing
+            checkpoint = Checkpoint(
+                start.network,
+                start.base,
+                start.class_names,
+                tuple(dict.fromkeys((*start.trained_on, *self.blocks.mixture.names))),
+                self.module.state_dict(),
+                steps.side,
+                steps.mean,
+                steps.std,
+                {"settings": self.settings},
+                versions(),
+            )
+            write_checkpoint(checkpoint, self.path)
             # Only after the checkpoint is written, so that an interrupt in between loses nothing.
             state_path(self.path).unlink(missing_ok=True)
 
@@ -220,7 +233,9 @@ class _Run:
             group["lr"] = recipe.lr_at(self.done, self.length)
         unit = images.float() / 255
         steps = self.start.preprocessing
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._is_half):
+        wanted = self.recipe.precision
+        is_half = wanted == "bfloat16" or (wanted == "auto" and self.device.type == "cuda")
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=is_half):
             loss = self._loss(module, unit, labels, steps)
         self.optimizer.zero_grad(set_to_none=True)
         try:
@@ -229,11 +244,6 @@ class _Run:
             raise self._failed(error, images) from error
         self.optimizer.step()
         self.loss = loss.detach()
-
-    @property
-    def _is_half(self) -> bool:
-        wanted = self.recipe.precision
-        return wanted == "bfloat16" or (wanted == "auto" and self.device.type == "cuda")
 
     def _loss(
         self, module: nn.Module, unit: Tensor, labels: Tensor, steps: Preprocessing
@@ -300,21 +310,6 @@ class _Run:
                 f"The training of {self.path.stem} diverged: give an --lr below"
                 f" {self.recipe.lr:g}, or a longer warmup."
             )
-
-    def _checkpoint(self) -> Checkpoint:
-        start, steps = self.start, self.start.preprocessing
-        return Checkpoint(
-            start.network,
-            start.base,
-            start.class_names,
-            tuple(dict.fromkeys((*start.trained_on, *self.blocks.mixture.names))),
-            self.module.state_dict(),
-            steps.side,
-            steps.mean,
-            steps.std,
-            {"settings": self.settings},
-            versions(),
-        )
 
 
 @contextmanager
