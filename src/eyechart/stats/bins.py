@@ -117,7 +117,12 @@ def bin_edges(binning: str, bins: int) -> FloatArray:
 
 
 def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
-    """Return the bin of each Δv. Bins include their lower edge; the last bin also includes 1."""
+    """Return the bin of each Δv. Bins include their lower edge; the last bin also includes 1.
+
+    Example:
+        >>> bin_index(np.array([0.0, 0.5, 1.0]), bin_edges("equal", 2)).tolist()
+        [0, 1, 1]
+    """
     bins = len(edges) - 1
     # Δv = 1 belongs to the last bin
     return np.minimum((delta_v * bins).astype(np.int64), bins - 1)
@@ -126,7 +131,13 @@ def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
 def count_bins(
     delta_v: FloatArray, hits: FloatArray, edges: FloatArray, weights: FloatArray | None = None
 ) -> Bins:
-    """Count the samples and the hits in each bin; `weights` are the weights of the samples."""
+    """Count the samples and the hits in each bin; `weights` are the weights of the samples.
+
+    Example:
+        >>> bins = count_bins(np.array([0.1, 0.2, 0.9]), np.array([1, 0, 1]), bin_edges("equal", 2))
+        >>> bins.counts.tolist(), bins.hits.tolist()
+        ([2.0, 1.0], [1.0, 1.0])
+    """
     counted = np.ones(len(delta_v)) if weights is None else weights
     bin_of, n_bins = bin_index(delta_v, edges), len(edges) - 1
     counts = np.bincount(bin_of, counted, minlength=n_bins).astype(np.float64)

@@ -395,7 +395,12 @@ def _replicate_anchors(
 
 
 def visual_changes(values: ArrayLike) -> FloatArray:
-    """Return visual changes as an array; raise a UsageError if they are not numbers."""
+    """Return visual changes as an array; raise a UsageError if they are not numbers.
+
+    Example:
+        >>> visual_changes([0, 0.5])
+        array([0. , 0.5])
+    """
     try:
         numbers: FloatArray = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):

@@ -67,7 +67,13 @@ def read_samples(
     all_clusters: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> CurveSamples:
-    """Return the samples with a defined visual change; raise a UsageError for invalid values."""
+    """Return the samples with a defined visual change; raise a UsageError for invalid values.
+
+    Example:
+        >>> samples = read_samples([0.1, float("nan")], [1, 0])
+        >>> samples.hits.tolist(), samples.left_out
+        ([1.0], 1)
+    """
     change, is_hit = _numbers("delta_v", delta_v), _numbers("hits", hits)
     clean, destroyed = _anchor("anchor", anchors[0]), _anchor("right_anchor", anchors[1])
     groups = None if clusters is None else _labels("clusters", clusters)
@@ -216,7 +222,13 @@ class ReplicateBins:
 
 
 def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
-    """Return the key that determines the bootstrap weights, for clusters with these names."""
+    """Return the key that determines the bootstrap weights, for clusters with these names.
+
+    Example:
+        >>> names, others = np.array(["a", "b"]), np.array(["a", "c"])
+        >>> draws_of(names, 100, seed=0).pairs_with(draws_of(others, 100, seed=0))
+        False
+    """
     if names is None:
         return Draws(seed, n_bootstrap, None)
     # One thread computes the digest, which all of them need.
@@ -243,6 +255,11 @@ def resample_bins(
     often a cluster is drawn depends only on the seed and on its position among all clusters,
     including clusters without a sample here, so that replicates of different corruptions can be
     paired.
+
+    Example:
+        >>> samples = read_samples([0.1, 0.2, 0.9], [1, 0, 1])
+        >>> resample_bins(samples, np.array([0.0, 0.5, 1.0]), 2, seed=0).bins.counts.sum(axis=1)
+        array([3., 3.])
     """
     # without clusters and weights only counts per cell matter
     binary = all(_is_binary(values) for values in (samples.hits, *samples.anchors))
@@ -374,7 +391,11 @@ def _is_binary(values: FloatArray | None) -> bool:
 
 
 def check_right_anchor(anchor: str | float) -> None:
-    """Raise a UsageError unless this is a valid right anchor."""
+    """Raise a UsageError unless this is a valid right anchor.
+
+    Example:
+        >>> check_right_anchor("chance")
+    """
     if isinstance(anchor, str) and anchor not in RIGHT_ANCHORS:
         raise UsageError(
             f"right_anchor must be {', '.join(RIGHT_ANCHORS)} or a number in [0, 1], got"

@@ -50,7 +50,12 @@ GROUP = "Curves and statistics"
 
 
 def read_right_anchor(text: str) -> str | float:
-    """Return the text as a number if possible, otherwise unchanged."""
+    """Return the text as a number if possible, otherwise unchanged.
+
+    Example:
+        >>> read_right_anchor("0.1"), read_right_anchor("chance")
+        (0.1, 'chance')
+    """
     try:
         return float(text)
     except ValueError:

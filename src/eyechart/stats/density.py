@@ -212,7 +212,13 @@ def _from_text(text: str) -> Density:
 
 
 def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
-    """Return the weighted area under each piece of one or many curves."""
+    """Return the weighted area under each piece of one or many curves.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> piece_areas(line).tolist()
+        [0.5]
+    """
     start, end = pieces.x[:-1], pieces.x[1:]
     moments = density.between(start, start, end)
     total = np.zeros_like(pieces.c[0])
@@ -222,12 +228,24 @@ def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
 
 
 def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
-    """Return the weighted area over 0…1: one number, or an array for stacked curves."""
+    """Return the weighted area over 0…1: one number, or an array for stacked curves.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> float(areas_under(line))
+        0.5
+    """
     return np.asarray(piece_areas(pieces, density).sum(axis=0))
 
 
 def areas_between(pieces: PPoly, places: FloatArray, density: Density = UNIFORM) -> FloatArray:
-    """Return the weighted areas under one or many curves between consecutive `places`."""
+    """Return the weighted areas under one or many curves between consecutive `places`.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> areas_between(line, np.array([0.0, 0.5, 1.0])).tolist()
+        [0.375, 0.125]
+    """
     all_places = np.union1d(pieces.x, places)
     # areas between any two places are differences of running sums
     running = np.cumsum(piece_areas(refined(pieces, all_places), density), axis=0)
@@ -255,6 +273,13 @@ def area_bounds(
         density: The density by which areas are weighted.
         trusted: For a gap before each bin and a gap after each bin, the index of the edge at which
             the curve bounds the gap, (2, n_bins); by default the nearest edge of the bin.
+
+    Example:
+        >>> line = PPoly(np.array([[[-1.0]], [[1.0]]]), np.array([0.0, 1.0]))
+        >>> usable = np.array([True, False])
+        >>> low, high = area_bounds(line, np.array([0.0, 0.5, 1.0]), usable, (True, False), UNIFORM)
+        >>> low.tolist(), high.tolist()
+        ([0.375], [0.625])
     """
     areas = areas_between(pieces, edges, density)
     values, mass = values_at(pieces, edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
@@ -286,6 +311,12 @@ def four_areas(
     """Return the area under each curve, and the area by which each curve leads the other.
 
     Each area is one number, or an array with one number per pair if many curves are stacked.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> half = PPoly(np.array([[0.5]]), np.array([0.0, 1.0]))
+        >>> [float(area) for area in four_areas(line, half, UNIFORM)]
+        [0.5, 0.5, 0.125, 0.125]
     """
     places, gap = _gap(first, second)
     ends = _crossings(gap, np.diff(places))
@@ -301,7 +332,13 @@ def four_areas(
 
 
 def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]]:
-    """Return the ranges in which one curve leads: start, end, and whether the first one leads."""
+    """Return the ranges in which one curve leads: start, end, and whether the first one leads.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> leads_between(line, PPoly(np.array([[0.5]]), np.array([0.0, 1.0])))
+        [(0.0, 0.5, True), (0.5, 1.0, False)]
+    """
     places, gap = _gap(first, second)
     cuts = np.unique(places[:-1] + _crossings(gap, np.diff(places)))
     leads: list[tuple[float, float, bool]] = []

@@ -35,6 +35,12 @@ def isotonic_curves(
         is_used: Bins that have samples in the data; in a replicate, some of them may be empty.
         left: The anchor of each curve at Δv = 0; None for no anchor.
         right: The anchor of each curve at Δv = 1, below which rates never fall; None for no anchor.
+
+    Example:
+        >>> bins = Bins(np.array([0.0, 0.5, 1.0]), np.array([[4.0, 4.0]]), np.array([[4.0, 1.0]]))
+        >>> curves = isotonic_curves(bins, np.array([True, True]), None, None)
+        >>> curves(np.array([0.25, 0.75])).ravel().round(2).tolist()
+        [1.0, 0.25]
     """
     weights, sums = bins.counts * is_used, bins.hits * is_used
     if left is not None:
@@ -86,14 +92,10 @@ def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
         np.maximum.accumulate(backwards, axis=0, out=backwards)
         means[means == -np.inf] = np.inf
         np.minimum(rates[first:], means, out=rates[first:])
-    return _filled(np.ascontiguousarray(rates.T), weights > 0)
-
-
-def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
-    """Interpolate unknown rates linearly; extend the first and last known rates to the ends."""
+    rates, is_known = np.ascontiguousarray(rates.T), weights > 0
     if is_known.all():
         return rates
-    n_cells = rates.shape[1]
+    # interpolate unknown rates linearly; extend the first and last known rates to the ends
     cells = np.arange(n_cells)
     before = np.maximum.accumulate(np.where(is_known, cells, -1), axis=1)
     after = np.minimum.accumulate(np.where(is_known, cells, n_cells)[:, ::-1], axis=1)[:, ::-1]
@@ -107,6 +109,7 @@ def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
 
 INTERVALS, DEGREE = 20, 2
 COEFFICIENTS = INTERVALS + DEGREE
+KNOTS = np.linspace(0, 1, INTERVALS + 1)
 
 HEAVY = 1e4
 """Square root of the ratio of an anchor's weight to the total weight of all samples."""
@@ -124,7 +127,13 @@ EXACT = 1e-20
 def fit_spline(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> FloatArray:
-    """Return the coefficients of the non-increasing spline fitted to usable bins and anchors."""
+    """Return the coefficients of the non-increasing spline fitted to usable bins and anchors.
+
+    Example:
+        >>> bins = Bins(np.array([0.0, 0.5, 1.0]), np.array([40.0, 40.0]), np.array([40.0, 10.0]))
+        >>> fit_spline(bins, 20, 0.1, left=None, right=None).shape
+        (22,)
+    """
     one = Bins(bins.edges, bins.counts[None], bins.hits[None])
     ends = [None if value is None else np.array([value]) for value in (left, right)]
     coefficients: FloatArray = fit_splines(one, min_per_bin, smoothing, ends[0], ends[1])[0]
@@ -138,7 +147,13 @@ def fit_splines(
     left: FloatArray | None,
     right: FloatArray | None,
 ) -> FloatArray:
-    """Return the coefficients of the splines fitted to many sets of bins, one row each."""
+    """Return the coefficients of the splines fitted to many sets of bins, one row each.
+
+    Example:
+        >>> bins = Bins(np.array([0.0, 0.5, 1.0]), np.array([[4.0, 4.0]]), np.array([[4.0, 1.0]]))
+        >>> fit_splines(bins, 1, 0.1, left=None, right=None).shape
+        (1, 22)
+    """
     usable = bins.usable(min_per_bin)
     counts = np.where(usable, bins.counts, 0.0)
     # a bin that is not usable becomes a row of zeros, which has no effect
@@ -183,14 +198,18 @@ def choose_smoothing(
     The effective number of parameters of the unconstrained fit is used as an upper bound. If
     several fit exactly (all bins at 1, say), the strongest of them is returned: which of their
     residuals is the smallest would depend on the processor.
+
+    Example:
+        >>> bins = Bins(np.array([0.0, 0.5, 1.0]), np.array([40.0, 40.0]), np.array([40.0, 10.0]))
+        >>> choose_smoothing(bins, 20, left=None, right=None) in SMOOTHINGS
+        True
     """
     errors = []
     rows, target = bin_rows(bins, min_per_bin)
     count = len(target)
     for smoothing in SMOOTHINGS:
         coefficients = fit_spline(bins, min_per_bin, smoothing, left, right)
-        rough = np.sqrt(smoothing / INTERVALS) * second_derivatives()
-        system = np.vstack([rows, rough])
+        system = np.vstack([rows, np.sqrt(smoothing / INTERVALS) * second_derivatives()])
         # a small ridge keeps the system invertible
         normal = system.T @ system + 1e-9 * np.eye(COEFFICIENTS)
         freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
@@ -204,19 +223,27 @@ def choose_smoothing(
 
 
 def to_polynomials(coefficients: FloatArray) -> PPoly:
-    """Return the spline with these coefficients as a piecewise polynomial; rows are stacked."""
-    return PPoly(_basis_pieces() @ coefficients.T, _knots())
+    """Return the spline with these coefficients as a piecewise polynomial; rows are stacked.
 
-
-@cache
-def _basis_pieces() -> FloatArray:
-    """Return the polynomial coefficients of each basis function, (power, piece, function)."""
-    starts, basis = _knots()[:-1], _basis()
-    return np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
+    Example:
+        >>> to_polynomials(np.full((1, COEFFICIENTS), 0.5))(0.3).tolist()
+        [0.5]
+    """
+    starts, basis = KNOTS[:-1], _basis()
+    # the polynomial coefficients of each basis function, (power, piece, function)
+    pieces = np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
+    return PPoly(pieces @ coefficients.T, KNOTS)
 
 
 def bin_rows(bins: Bins, min_per_bin: float) -> tuple[FloatArray, FloatArray]:
-    """Return the mean basis in each usable bin and the bin's rate, both multiplied by √count."""
+    """Return the mean basis in each usable bin and the bin's rate, both multiplied by √count.
+
+    Example:
+        >>> bins = Bins(np.array([0.0, 0.5, 1.0]), np.array([40.0, 40.0]), np.array([40.0, 10.0]))
+        >>> rows, rates = bin_rows(bins, 20)
+        >>> rows.shape, rates.round(2).tolist()
+        ((2, 22), [6.32, 1.58])
+    """
     usable = bins.usable(min_per_bin)
     weight = np.sqrt(bins.counts[usable])
     averages = _averages(tuple(bins.edges))[usable]
@@ -229,13 +256,9 @@ def _averages(edges: tuple[float, ...]) -> FloatArray:
     return np.asarray(np.diff(_basis().antiderivative()(places), axis=0) / np.diff(places)[:, None])
 
 
-def _knots() -> FloatArray:
-    return np.linspace(0, 1, INTERVALS + 1)
-
-
 @cache
 def _basis() -> BSpline:
-    knots = np.concatenate([np.zeros(DEGREE), _knots(), np.ones(DEGREE)])
+    knots = np.concatenate([np.zeros(DEGREE), KNOTS, np.ones(DEGREE)])
     return BSpline(knots, np.eye(COEFFICIENTS), DEGREE)
 
 
@@ -284,14 +307,14 @@ ON_CURVE, SAME_CRITERION = 1e-6, 1e-6
 value counts as on the curve; criteria that differ by less than the second value count as equal."""
 
 
-def by_least_squares(
+def _by_least_squares(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return the non-increasing quadratic least-squares spline, weighted by the bins' counts."""
     return to_polynomials(fit_spline(bins, min_per_bin, smoothing, left, right))
 
 
-def by_quantiles(
+def _by_quantiles(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return the non-increasing quadratic median spline (COBS), solved as a linear program.
@@ -301,7 +324,9 @@ def by_quantiles(
     return to_polynomials(_quantile_spline(bins, min_per_bin, smoothing, left, right))
 
 
-def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: float | None) -> float:
+def _choose_by_sic(
+    bins: Bins, min_per_bin: float, left: float | None, right: float | None
+) -> float:
     """Return the smoothing of the median spline with the lowest Schwarz criterion (He & Ng, 1999).
 
     SIC = log(F / n) + k log(n) / 2n is computed for 25 strengths, where F is half the sum of the
@@ -373,7 +398,7 @@ def _quantile_spline(
     return np.asarray(falling() @ solved.x[:COEFFICIENTS])
 
 
-def by_isotonic_regression(
+def _by_isotonic_regression(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return the isotonic regression of the bins' rates (PAVA), joined by straight lines."""
@@ -390,15 +415,11 @@ def _many_isotonic(
     return CurveStack(isotonic_curves(bins, is_used, left, right))
 
 
-def _many_least_squares(
-    bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
-) -> Sequence[PPoly]:
-    return CurveStack(to_polynomials(fit_splines(bins, min_per_bin, smoothing, left, right)))
-
-
-SPLINE = CurveEstimator(by_least_squares, choose_smoothing, _many_least_squares)
-COBS = CurveEstimator(by_quantiles, choose_by_sic)
-ISOTONIC = CurveEstimator(by_isotonic_regression, fit_many=_many_isotonic)
+SPLINE = CurveEstimator(
+    _by_least_squares, choose_smoothing, lambda *fit: CurveStack(to_polynomials(fit_splines(*fit)))
+)
+COBS = CurveEstimator(_by_quantiles, _choose_by_sic)
+ISOTONIC = CurveEstimator(_by_isotonic_regression, fit_many=_many_isotonic)
 
 
 def refit(
@@ -408,7 +429,13 @@ def refit(
     smoothing: float,
     anchors: tuple[Anchors, Anchors],
 ) -> Sequence[PPoly]:
-    """Return the curves fitted to many sets of bins with these left and right `anchors`."""
+    """Return the curves fitted to many sets of bins with these left and right `anchors`.
+
+    Example:
+        >>> bins = Bins(np.array([0.0, 0.5, 1.0]), np.array([[4.0, 4.0]]), np.array([[4.0, 1.0]]))
+        >>> len(refit("isotonic", bins, 1, 0.0, (None, None)))
+        1
+    """
     left, right = anchors
     how = ESTIMATORS[estimator]
     if how.fit_many is not None:

@@ -11,7 +11,13 @@ from eyechart.core.arrays import FloatArray, IntArray
 
 
 def refined(pieces: PPoly, places: FloatArray) -> PPoly:
-    """Return the same function with more breakpoints; `places` must include the existing ones."""
+    """Return the same function with more breakpoints; `places` must include the existing ones.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> refined(line, np.array([0.0, 0.5, 1.0])).c.tolist()
+        [[-1.0, -1.0], [1.0, 0.5]]
+    """
     # the piece that each new interval lies in
     piece = np.searchsorted(pieces.x, places[:-1], side="right") - 1
     piece = np.clip(piece, 0, len(pieces.x) - 2)
@@ -32,6 +38,11 @@ def values_at(pieces: PPoly, places: FloatArray) -> FloatArray:
 
     They are equal to `pieces(places)`, which computes them one by one and keeps other threads from
     running meanwhile.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> values_at(line, np.array([0.0, 0.25])).tolist()
+        [1.0, 0.75]
     """
     powers = pieces.c[::-1]
     if len(pieces.x) == 2:
@@ -78,14 +89,26 @@ class CurveStack(Sequence[PPoly]):
 
 
 def select_curves(curves: Sequence[PPoly], order: IntArray) -> Sequence[PPoly]:
-    """Return the curves with these indices."""
+    """Return the curves with these indices.
+
+    Example:
+        >>> curves = [PPoly([[value]], [0, 1]) for value in (1, 2)]
+        >>> [float(curve(0)) for curve in select_curves(curves, np.array([1]))]
+        [2.0]
+    """
     if isinstance(curves, CurveStack):
         return curves.select(order)
     return [curves[index] for index in order]
 
 
 def have_same_breaks(curves: Sequence[PPoly]) -> bool:
-    """Return whether all curves have the same breakpoints."""
+    """Return whether all curves have the same breakpoints.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> have_same_breaks([line, line])
+        True
+    """
     if isinstance(curves, CurveStack):
         return True
     first = curves[0].x
@@ -93,7 +116,13 @@ def have_same_breaks(curves: Sequence[PPoly]) -> bool:
 
 
 def stacked(curves: Sequence[PPoly]) -> PPoly:
-    """Stack curves of the same degree into one object that has the breakpoints of all curves."""
+    """Stack curves of the same degree into one object that has the breakpoints of all curves.
+
+    Example:
+        >>> line = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # falls from 1 to 0
+        >>> stacked([line, line])(0.25).tolist()
+        [0.75, 0.75]
+    """
     if isinstance(curves, CurveStack):
         return curves.pieces
     if have_same_breaks(curves):
