@@ -19,6 +19,9 @@ from eyechart.stats.bins import Bins
 from eyechart.stats.curve_settings import ESTIMATORS
 from eyechart.stats.pieces import CurveStack
 
+Anchors = FloatArray | None
+"""The anchor of each curve at Δv = 0 or at Δv = 1; None if there is no anchor."""
+
 
 def isotonic_curves(
     bins: Bins, is_used: NDArray[np.bool_], left: FloatArray | None, right: FloatArray | None
@@ -141,11 +144,7 @@ def fit_spline(
 
 
 def fit_splines(
-    bins: Bins,
-    min_per_bin: float,
-    smoothing: float,
-    left: FloatArray | None,
-    right: FloatArray | None,
+    bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
 ) -> FloatArray:
     """Return the coefficients of the splines fitted to many sets of bins, one row each.
 
@@ -158,7 +157,7 @@ def fit_splines(
     counts = np.where(usable, bins.counts, 0.0)
     # a bin that is not usable becomes a row of zeros, which has no effect
     weights = np.sqrt(counts)
-    # NNLS has no equality constraints, so that an anchor is an observation with a large weight.
+    # NNLS has no equality constraints: an anchor is an observation with a large weight.
     heavy = HEAVY * np.sqrt(counts.sum(axis=1))
     anchors = [(0, left), (COEFFICIENTS - 1, right)]
     anchored = [coefficient for coefficient, values in anchors if values is not None]
@@ -274,10 +273,6 @@ def falling() -> FloatArray:
     """Return the matrix from steps d ≥ 0 to non-increasing coefficients."""
     # c_k = d_k + d_{k+1} + …
     return np.triu(np.ones((COEFFICIENTS, COEFFICIENTS)))
-
-
-Anchors = FloatArray | None
-"""The anchor of each curve at Δv = 0 or at Δv = 1; None if there is no anchor."""
 
 
 @dataclass(frozen=True)
@@ -416,7 +411,9 @@ def _many_isotonic(
 
 
 SPLINE = CurveEstimator(
-    _by_least_squares, choose_smoothing, lambda *fit: CurveStack(to_polynomials(fit_splines(*fit)))
+    _by_least_squares,
+    choose_smoothing,
+    lambda *fit: CurveStack(to_polynomials(fit_splines(*fit))),
 )
 COBS = CurveEstimator(_by_quantiles, _choose_by_sic)
 ISOTONIC = CurveEstimator(_by_isotonic_regression, fit_many=_many_isotonic)
