@@ -19,8 +19,7 @@ from eyechart.humans.transfer import (
     write_classes,
 )
 from eyechart.reports.html.charts.curve_charts import experiment_charts
-from eyechart.results.curve_results import HumanCurve, SampledCurve
-from eyechart.results.schema import HumanExperiment
+from eyechart.results.curve_results import HumanCurve, HumanExperiment, SampledCurve
 from eyechart.scores.similar import compare_curves, find_similar
 from eyechart.stats.p_values import holm
 

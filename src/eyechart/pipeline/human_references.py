@@ -20,8 +20,14 @@ from eyechart.humans.transfer import find_classes
 from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
-from eyechart.results.schema import FlowCount, HumanExperiment, HumanStudy
+from eyechart.results.curve_results import (
+    FlowCount,
+    HumanCurve,
+    HumanExperiment,
+    HumanPoint,
+    HumanStudy,
+    sample_curve,
+)
 from eyechart.scores.scoring import OTHER_RULER, Fit, human_curve
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 

@@ -17,7 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import NamedRecords, NullableFloat, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.remote import TemporaryFolder
-from eyechart.results.curve_results import Ends, HumanCurve
+from eyechart.results.curve_results import HumanExperiment, HumanStudy
 from eyechart.results.model_results import ModelResults, html_table
 from eyechart.results.run_config import RunConfig
 from eyechart.scores.curve_significance import Difference
@@ -125,60 +125,6 @@ class ErrorAgreement(Record):
     """κ: 1 if both observers err on the same samples, 0 at chance level."""
     trials: int
     """Number of samples that were compared."""
-
-
-class HumanExperiment(Record):
-    """One experiment with humans."""
-
-    name: str
-    """Name of the experiment."""
-    title: str
-    """Title of the experiment."""
-    kind: str
-    """The class of visually similar corruptions to which the experiment belongs; "" for none."""
-    members: tuple[str, ...]
-    """Names, without suite, of the corruptions that the responses are used for."""
-    size: str
-    """Text that states the number of humans and responses."""
-    accuracy: HumanCurve | None
-    """Curve of correct responses; null if there is none."""
-    consistency: HumanCurve | None
-    """Curve of responses that equal the response to the clean image; null if there is none."""
-    tested: bool = False
-    """Whether similarity to other corruptions was tested."""
-    evidence: str = ""
-    """Evidence for the class of similar corruptions."""
-    reference: str = ""
-    """Name of the human reference."""
-    n_dropped: int = 0
-    """Number of trials that participants dropped, by reloading or leaving the page."""
-    dropped_areas: Ends | None = None
-    """Areas under the curve of correct responses if all dropped trials were incorrect, and if all
-    were correct; null if no trial was dropped."""
-
-
-class FlowCount(Record):
-    """A step of the flow of participants, and how many participants reached it."""
-
-    step: str
-    """The step."""
-    rule: str
-    """The quality rule that excluded these participants; "" for other steps."""
-    count: int | None
-    """Number of participants; null if it was not recorded."""
-
-
-class HumanStudy(Record):
-    """A study with participants from which a human reference was exported."""
-
-    reference: str
-    """Name of the human reference."""
-    study: str
-    """Name of the study if the reference was merged from several studies, else ""."""
-    simulated: bool
-    """Whether participants are robots."""
-    flow: tuple[FlowCount, ...]
-    """The flow of participants, from opening the page to those counted."""
 
 
 class ExamplePrediction(Record):

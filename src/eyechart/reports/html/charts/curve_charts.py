@@ -36,8 +36,7 @@ from eyechart.reports.series.human_curves import (
 from eyechart.reports.series.palette import AREAS, COLORS, DASHES
 from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_words, space_title
-from eyechart.results.curve_results import Numbers, SampledCurve
-from eyechart.results.schema import HumanExperiment
+from eyechart.results.curve_results import HumanExperiment, Numbers, SampledCurve
 from eyechart.scores.registry import PROPERTIES
 
 SCALE = 1000
