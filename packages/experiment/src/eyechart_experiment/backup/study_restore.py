@@ -1,8 +1,6 @@
 """Put a backup back: onto a new machine, or in place of a database that was lost or damaged."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,7 +69,12 @@ def restore(backup: Path, study: Path | None = None) -> RestoredStudy:
     source = read_backup(backup)
     target = Path(source.contents.study) if study is None else study
     if (target / CONFIG).exists():
-        _check_same(source, target)
+        current, backed_up = open_study(target), open_study(source.folder)
+        known = (current.config.digest, current.secret)
+        if known != (backed_up.config.digest, backed_up.secret):
+            raise UsageError(
+                f"{target} contains another study than the backup: pass another folder."
+            )
     _add_missing(source, target)
     folder = open_study(target)
     _add_withdrawals(source, folder)
@@ -79,7 +82,10 @@ def restore(backup: Path, study: Path | None = None) -> RestoredStudy:
     if source.contents.database == DUMP:
         command = f"createdb {url.database} && pg_restore --no-owner --dbname={url.database}"
         return RestoredStudy(folder, source, command=f"{command} {source.file}")
-    with _stopped(url) as database:
+    database = Path(str(url.database))
+    with try_lock(database) as is_free:
+        if not is_free:
+            raise UsageError(f"A server uses {database}: stop it before you restore a backup.")
         return _replace_database(source, folder, database)
 
 
@@ -107,13 +113,6 @@ def read_backup(path: Path) -> StudyBackup:
                 " backup."
             ) from None
     return StudyBackup(path, contents)
-
-
-def _check_same(source: StudyBackup, target: Path) -> None:
-    current, backed_up = open_study(target), open_study(source.folder)
-    ours = (current.config.digest, current.secret)
-    if ours != (backed_up.config.digest, backed_up.secret):
-        raise UsageError(f"{target} contains another study than the backup: pass another folder.")
 
 
 def _add_missing(source: StudyBackup, target: Path) -> None:
@@ -144,16 +143,6 @@ def _add_withdrawals(source: StudyBackup, folder: StudyFolder) -> None:
             if line not in known:
                 append_private(log, line)
                 known.add(line)
-
-
-@contextmanager
-def _stopped(url: URL) -> Iterator[Path]:
-    """Yield the path of the SQLite file, which no server uses until the block ends."""
-    database = Path(str(url.database))
-    with try_lock(database) as is_free:
-        if not is_free:
-            raise UsageError(f"A server uses {database}: stop it before you restore a backup.")
-        yield database
 
 
 def _replace_database(source: StudyBackup, folder: StudyFolder, database: Path) -> RestoredStudy:

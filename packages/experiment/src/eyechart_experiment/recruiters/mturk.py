@@ -208,21 +208,17 @@ def sign_request(
     scope = f"{moment[:8]}/{key.region}/{key.service}/aws4_request"
     digest = hashlib.sha256(canonical.encode()).hexdigest()
     text = "\n".join([ALGORITHM, moment, scope, digest])
-    signature = hmac.digest(_derived_key(key, moment[:8]), text.encode(), "sha256").hex()
+    derived = f"AWS4{key.secret_key}".encode()
+    # Bound to a day, a region and a service: a derived key that leaks is of little use.
+    for part in scope.split("/"):
+        derived = hmac.digest(derived, part.encode(), "sha256")
+    signature = hmac.digest(derived, text.encode(), "sha256").hex()
     credential = f"{key.access_key}/{scope}"
     return {
         "X-Amz-Date": moment,
         "Authorization": f"{ALGORITHM} Credential={credential}, SignedHeaders={names},"
         f" Signature={signature}",
     }
-
-
-def _derived_key(key: SigningKey, day: str) -> bytes:
-    derived = f"AWS4{key.secret_key}".encode()
-    # Bound to a day, a region and a service: a derived key that leaks is of little use.
-    for text in (day, key.region, key.service, "aws4_request"):
-        derived = hmac.digest(derived, text.encode(), "sha256")
-    return derived
 
 
 class MechanicalTurk(Recruiter):

@@ -49,19 +49,19 @@ JOINS = RateLimit(1, 100)
 class Buckets:
     """Token buckets by key; the least recently used keys are dropped."""
 
-    pace: RateLimit
+    limit: RateLimit
     _left: LRUCache[str, tuple[float, float]] = field(default_factory=lambda: LRUCache(MAX_KNOWN))
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self, key: str, now: float) -> float:
         """Count a request; return the seconds until it is allowed, 0 if it is allowed now."""
         with self._lock:
-            left, then = self._left.get(key, (self.pace.burst, now))
+            left, then = self._left.get(key, (self.limit.burst, now))
             # Token bucket: it refills at `rate` up to `burst`, and each allowed request takes one.
-            left = min(self.pace.burst, left + (now - then) * self.pace.rate)
+            left = min(self.limit.burst, left + (now - then) * self.limit.rate)
             allowed = left >= 1
             self._left[key] = (left - 1 if allowed else left, now)
-            return 0.0 if allowed else (1 - left) / self.pace.rate
+            return 0.0 if allowed else (1 - left) / self.limit.rate
 
 
 class LimitMiddleware:

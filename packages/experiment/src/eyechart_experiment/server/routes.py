@@ -215,7 +215,7 @@ def make_app(
         kind = ASSETS.get(file)
         if kind is None:
             raise Rejection(404, "no_page", "There is nothing here.")
-        return Response(_built(file), media_type=kind)
+        return Response((STATIC / file).read_bytes(), media_type=kind)
 
     @app.get("/api/studies/{name}", responses=_problems(404))
     def study_info(name: Name) -> wire.StudyInfo:
@@ -334,16 +334,13 @@ PAGE_TEXTS = {
 """Placeholders of the page, and the texts that replace them."""
 
 BYTES = {"type": "string", "format": "binary"}
+STATIC = files("eyechart_experiment") / "static"
 ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
 
 
 def is_built() -> bool:
     """Return whether the script and the style sheet of the page were built."""
-    return all((files("eyechart_experiment") / "static" / name).is_file() for name in ASSETS)
-
-
-def _built(file: str) -> bytes:
-    return (files("eyechart_experiment") / "static" / file).read_bytes()
+    return all((STATIC / name).is_file() for name in ASSETS)
 
 
 def _page(language: str) -> str:
