@@ -12,7 +12,7 @@ from eyechart.cli.compare import print_board
 from eyechart.cli.report import ReportSettings, report_runs
 from eyechart.cli.shared.derived_options import derived_options, folder, folder_or_file
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.printing import log_to, wide_console
+from eyechart.cli.shared.printing import log_to, print_notes, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop, resumable
 from eyechart.core.errors import CheckFailed, UsageError
@@ -111,8 +111,7 @@ def _report(evaluation: "Results", out: OutputFolder) -> None:
         print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
     for line in source_lines(evaluation):
         print(line)
-    for warning in evaluation.warnings:
-        print(f"Note: {warning}")
+    print_notes(evaluation.warnings)
     # before the ranking, which reads these files
     written = write_results(evaluation, out.path)
     if len(evaluation.models) > 1:

@@ -10,7 +10,7 @@ from eyechart.cli.compare import Runs
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.output_files import check_file_to_write
-from eyechart.cli.shared.printing import log_to
+from eyechart.cli.shared.printing import log_to, print_notes
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
@@ -252,8 +252,7 @@ def report_runs(settings: ReportSettings) -> None:
         drawings, notes = plan_figures(loaded, overlap)
         with ProgressBars() as bars:
             figures = write_drawings(drawings, settings.figures, partial(bars.begin, "figures"))
-        for note in notes:
-            print(f"Note: {note}")
+        print_notes(notes)
     page = _write(loaded, settings, overlap, studies)
     print(f"Written:\n  {page}")
     if settings.hub_dataset is not None:

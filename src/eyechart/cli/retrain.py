@@ -38,12 +38,10 @@ from eyechart.training.recipe import RETRAINING, Recipe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
-
     from eyechart.models.model import Model
     from eyechart.results.schema import Results
     from eyechart.training.enhancements import EnhancementResults
-    from eyechart.training.retrain import Load, Retraining, ScoreChange
+    from eyechart.training.retrain import ScoreChange
 
 
 @examples(
@@ -135,8 +133,9 @@ def retrain(
     from eyechart.models.find import load_model
     from eyechart.pipeline.image_source import find_source
     from eyechart.training.corruption_mixture import Mixture
-    from eyechart.training.distributed import own_device
+    from eyechart.training.distributed import for_first, is_first_process, own_device
     from eyechart.training.retrain import CHECKPOINT, Retraining
+    from eyechart.training.retrain import retrain as retrain_model
 
     test = replace(
         test, images=images, suite=suite, n=n, labels=labels,
@@ -177,26 +176,14 @@ def retrain(
             label_maps=test.loaded_maps,
         )
 
-    finished = _run(retraining, load, where)
+    with for_first(lock_folder(out)), resumable(out, "finished work"), ProgressBars() as bars:
+        progress = bars if is_first_process() else NO_PROGRESS
+        finished = retrain_model(retraining, load, where, progress)
     if finished is not None:
         results, changes = finished
         # stored as typed, so that it can be run again
         command = shlex.join(["eyechart", *(context.obj or ())])
         _report(results.with_command(command), changes, out)
-
-
-def _run(
-    retraining: "Retraining", load: "Load", device: "torch.device"
-) -> "tuple[Results, tuple[ScoreChange, ...]] | None":
-    from eyechart.training.distributed import for_first, is_first_process
-    from eyechart.training.retrain import retrain
-
-    with (
-        for_first(lock_folder(retraining.out)),
-        resumable(retraining.out, "finished work"),
-        ProgressBars() as bars,
-    ):
-        return retrain(retraining, load, device, bars if is_first_process() else NO_PROGRESS)
 
 
 def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> None:

@@ -16,10 +16,6 @@ from eyechart.rulers.study_settings import StudySettings
 from eyechart.visual_change.registry import RULERS, find_ruler
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from eyechart.core.progress import Progress
-    from eyechart.rulers.study_record import StudyRecord
     from eyechart.visual_change.networks.network_rulers import NetworkRuler
     from eyechart.visual_change.ruler import Ruler
 
@@ -111,36 +107,6 @@ def study(settings: StudySettings) -> None:
     predicts an experiment that it has not seen.
     """
     settings.check()
-    from eyechart.rulers.ruler_study import run_study
-
-    with resumable(settings.out, "every measured value"), ProgressBars() as bars:
-        record, rulers, example = run_study(settings, bars)
-    _show_study(record)
-    with (
-        resumable(settings.out, "everything but the images at equal Δv"),
-        ProgressBars() as bars,
-    ):
-        _draw_study(record, rulers, example, settings, bars)
-
-
-def _show_study(record: "StudyRecord") -> None:
-    from eyechart.reports.terminal.study_tables import agreement_table, fit_table, study_sentences
-
-    print_table(agreement_table(record))
-    if record.fit is not None:
-        print_table(fit_table(record.fit))
-    for sentence in study_sentences(record):
-        print(sentence)
-    print_notes(record.notes)
-
-
-def _draw_study(
-    record: "StudyRecord",
-    rulers: "list[Ruler]",
-    example: "Tensor",
-    settings: StudySettings,
-    progress: "Progress",
-) -> None:
     from eyechart.core.devices import find_device
     from eyechart.reports.figures.figure_files import write_figure
     from eyechart.reports.figures.study_figures import (
@@ -149,16 +115,29 @@ def _draw_study(
         equal_caption,
         scatter_caption,
     )
+    from eyechart.reports.terminal.study_tables import agreement_table, fit_table, study_sentences
     from eyechart.rulers.measure_conditions import EXAMPLE_CHANGE, SERIES, equal_rows
-    from eyechart.rulers.ruler_study import RESULTS, TABLE
+    from eyechart.rulers.ruler_study import RESULTS, TABLE, run_study
 
+    with resumable(settings.out, "every measured value"), ProgressBars() as bars:
+        record, rulers, example = run_study(settings, bars)
+    print_table(agreement_table(record))
+    if record.fit is not None:
+        print_table(fit_table(record.fit))
+    for sentence in study_sentences(record):
+        print(sentence)
+    print_notes(record.notes)
     scatter, equal = settings.out / "agreement.png", settings.out / "equal_change.png"
-    write_figure(partial(draw_scatter, record), scatter, scatter_caption(record))
-    advance = progress.begin("images at equal Δv", len(rulers) * len(SERIES))
-    image = example.to(find_device(settings.device))
-    rows = equal_rows(image, rulers, EXAMPLE_CHANGE, advance)
-    caption = equal_caption(EXAMPLE_CHANGE)
-    write_figure(partial(draw_equal, rows, EXAMPLE_CHANGE), equal, caption)
+    with (
+        resumable(settings.out, "everything but the images at equal Δv"),
+        ProgressBars() as bars,
+    ):
+        write_figure(partial(draw_scatter, record), scatter, scatter_caption(record))
+        advance = bars.begin("images at equal Δv", len(rulers) * len(SERIES))
+        image = example.to(find_device(settings.device))
+        rows = equal_rows(image, rulers, EXAMPLE_CHANGE, advance)
+        caption = equal_caption(EXAMPLE_CHANGE)
+        write_figure(partial(draw_equal, rows, EXAMPLE_CHANGE), equal, caption)
     print_written((settings.out / RESULTS, settings.out / TABLE, scatter, equal))
 
 

@@ -10,6 +10,7 @@ from eyechart.cli.holdout import style, subclass
 from eyechart.cli.shared.derived_options import folder, folder_or_file
 from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.output_files import check_file_to_write
+from eyechart.cli.shared.printing import print_notes
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import on_interrupt
 from eyechart.cli.superclass import superclass
@@ -180,25 +181,19 @@ def report(
         raise UsageError(f"{target} already exists and is not a report: choose another --out.")
     written = [write_structure_page(folders, target)]
     if figures is not None:
-        written += _draw_superclasses(folders, figures)
+        from eyechart.reports.figures.figure_files import write_drawings
+        from eyechart.reports.figures.paper_style import split_planned
+        from eyechart.reports.figures.study_figures import plan_superclasses
+        from eyechart.reports.series.superclass_scatter import superclass_studies
+
+        results = superclass_studies(folders)
+        if results:
+            drawings, notes = split_planned(plan_superclasses(results))
+            print_notes(notes)
+            written += write_drawings(drawings, figures)
+        else:
+            print_notes(["no figures were drawn, because no study is about superclasses."])
     print(f"Written: {', '.join(map(str, written))}")
-
-
-def _draw_superclasses(studies: list[Path], out: Path) -> list[Path]:
-    """Write the figures of superclass studies, and print what could not be drawn."""
-    from eyechart.reports.figures.figure_files import write_drawings
-    from eyechart.reports.figures.paper_style import split_planned
-    from eyechart.reports.figures.study_figures import plan_superclasses
-    from eyechart.reports.series.superclass_scatter import superclass_studies
-
-    results = superclass_studies(studies)
-    if not results:
-        print("Note: no figures were drawn, because no study is about superclasses.")
-        return []
-    drawings, notes = split_planned(plan_superclasses(results))
-    for note in notes:
-        print(f"Note: {note}")
-    return write_drawings(drawings, out)
 
 
 app = CommandLine(help="Test models on held-out styles, subclasses and superclasses.")

@@ -163,6 +163,7 @@ def superclass(
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
+    from eyechart.reports.terminal.study_tables import superclass_tables
     from eyechart.structure.superclass_study import check_specs
 
     recipe = replace(recipe, tune=settings.tune)
@@ -180,7 +181,16 @@ def superclass(
     if results is None:
         print(shard_done(settings.shard, out))
         return
-    _show_superclasses(results)
+    console = wide_console()
+    for table in superclass_tables(results):
+        console.print(table)
+    trained, seen, unseen = results.n_images
+    print(
+        f"Trained with {trained:,} images; tested with {seen:,} images of {results.synsets[0]:,}"
+        f" seen synsets and {unseen:,} images of {results.synsets[1]:,} unseen synsets. In"
+        " parentheses: 95 % confidence intervals (bootstrap over synsets)."
+    )
+    print_notes(results.notes)
     print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
 
 
@@ -244,18 +254,3 @@ def _run(
         return None
     accuracies = {**published_accuracies, **settings.accuracies}
     return score_superclasses(settings.models, data, recipe, accuracies, settings.out)
-
-
-def _show_superclasses(results: "SuperclassResults") -> None:
-    from eyechart.reports.terminal.study_tables import superclass_tables
-
-    console = wide_console()
-    for table in superclass_tables(results):
-        console.print(table)
-    trained, seen, unseen = results.n_images
-    print(
-        f"Trained with {trained:,} images; tested with {seen:,} images of {results.synsets[0]:,}"
-        f" seen synsets and {unseen:,} images of {results.synsets[1]:,} unseen synsets. In"
-        " parentheses: 95 % confidence intervals (bootstrap over synsets)."
-    )
-    print_notes(results.notes)
