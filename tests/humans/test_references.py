@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -220,13 +219,6 @@ def test_runs_whose_human_curves_have_other_bins_are_not_compared(run, folder, w
         assert result.status == 0, result.err
     rejected = run("compare", tmp_path / "usual", tmp_path / "forty")
     assert_rejected(rejected, "human_bins is auto")
-    # a run from before this was recorded
-    old = shutil.copytree(tmp_path / "usual", tmp_path / "old") / "results.json"
-    content = json.loads(old.read_text(encoding="utf-8"))
-    assert content["config"]["fit"].pop("human_bins") == "auto"
-    old.write_text(json.dumps(content), encoding="utf-8")
-    result = run("compare", tmp_path / "usual", tmp_path / "old")
-    assert result.status == 0, result.err
 
 
 # Merging
