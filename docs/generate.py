@@ -18,7 +18,7 @@ from eyechart.corruptions.suites.catalogue import describe_corruption, describe_
 from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.corruptions.suites.suite import Entry, all_entries, load_suite
 from eyechart.images.published_source import SEVERITIES
-from eyechart.models.network_registry import NETWORKS
+from eyechart.models.registries import NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED

@@ -624,7 +624,7 @@ def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_color():
             transform = weights.transforms()
             with quiet():
                 theirs = transform(image)
-            steps = torchvision_steps(transform)
+            steps = torchvision_steps("torchvision:one", transform)
             assert theirs.shape[1:] == (steps.side, steps.side), weights
             torch.testing.assert_close(steps(color)[0, :, 0, 0], theirs[:, 90, 90])
             assert meaning_of(weights.meta["categories"], "x") == (None, None), weights

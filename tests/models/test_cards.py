@@ -15,8 +15,7 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.images.labels.matching import native_labels
 from eyechart.models.find import load_model, reject_unused
 from eyechart.models.label_map import find_map, log_probabilities, map_of
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing
 from small_models import save_images
 
 CPU = torch.device("cpu")

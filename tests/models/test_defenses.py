@@ -25,10 +25,10 @@ from eyechart.models.defenses.defended import (
     ten_views,
 )
 from eyechart.models.defenses.image_operations import denoise, equalize, noise_level
-from eyechart.models.defenses.registry import DEFENSES, split_name
 from eyechart.models.find import load_model
 from eyechart.models.label_map import log_probabilities, map_of
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Preprocessing
+from eyechart.models.registries import DEFENSES, split_name
 from eyechart.reports.titles import short_names
 from real_images import real_images
 from tiny_networks import random_images, tiny

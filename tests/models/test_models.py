@@ -17,8 +17,7 @@ from eyechart.models import efficientnet_lite
 from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite
 from eyechart.models.find import NAMED, load_model
 from eyechart.models.label_map import log_probabilities
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing
 from tiny_networks import random_images, tiny, write_script
 
 CPU = torch.device("cpu")

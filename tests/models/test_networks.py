@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from eyechart.core.errors import UsageError
-from eyechart.models.network_registry import NETWORKS
+from eyechart.models.model import Preprocessing
 from eyechart.models.networks import build_network
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.registries import NETWORKS
 from eyechart.training.training_loop import new_network
 
 

@@ -11,7 +11,7 @@ from commands import assert_rejected
 from eyechart.corruptions.suites.published import STUDIES, preset_line, values_of
 from eyechart.images.image_list import ListedImage
 from eyechart.images.labels.imagenet import wordnet_ids
-from eyechart.models.network_registry import NETWORKS
+from eyechart.models.registries import NETWORKS
 from eyechart.training.data import every_class
 from eyechart.training.recipe import Recipe
 from textures import save_textures

@@ -10,8 +10,7 @@ from torch import nn
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.images.stimulus import usual_stimulus
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing
 from small_models import save_images
 
 QUICK = {"n": 30, "bins": 6, "min_per_bin": 3, "n_bootstrap": 10, "corruptions": ["brightness"]}

@@ -22,8 +22,7 @@ from eyechart.humans.import_settings import FORMATS, ImportSettings
 from eyechart.humans.placement import EXPERIMENTS
 from eyechart.images.labels.spaces import RULES, SPACES
 from eyechart.integrations.loggers.registry import LOGGERS
-from eyechart.models.defenses.registry import DEFENSES
-from eyechart.models.network_registry import NETWORKS
+from eyechart.models.registries import DEFENSES, NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.compute_settings import ENGINES
 from eyechart.scores.baseline_names import BASELINES
@@ -77,10 +76,10 @@ REGISTRIES = {
     ),
     "loggers": Declared(list(LOGGERS), {"integrations/loggers/registry.py"}),
     "engines": Declared(list(ENGINES), {"predictions/compute_settings.py"}),
-    "defenses": Declared(list(DEFENSES), {"models/defenses/registry.py"}),
+    "defenses": Declared(list(DEFENSES), {"models/registries.py"}),
     "networks": Declared(
         list(NETWORKS),
-        {"models/network_registry.py"},
+        {"models/registries.py"},
         {
             "cli/holdout.py": "those of two published studies",
         },

@@ -14,8 +14,7 @@ from PIL import Image
 from eyechart.cli.app import add_separate_commands, app, main
 from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.corruptions.suites.suite import all_entries, load_suite
-from eyechart.models.defenses.registry import DEFENSES
-from eyechart.models.network_registry import NETWORKS
+from eyechart.models.registries import DEFENSES, NETWORKS
 from places import EXPERIMENT, ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *EXPERIMENT.glob("docs/*.md")]

@@ -24,7 +24,7 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import find_last_layer, read_checkpoint, replace_layer
 from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
 from eyechart.models.find import load_model
-from eyechart.models.network_registry import NETWORKS
+from eyechart.models.registries import NETWORKS
 from eyechart.stats.intervals import wilson_interval
 from eyechart.structure import superclass_study
 from eyechart.structure.structure_settings import SUPERCLASS_RECIPE

@@ -14,7 +14,7 @@ import eyechart as ec
 from eyechart.core.progress import NO_PROGRESS
 from eyechart.corruptions.suites.suite import find_entry
 from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Preprocessing
 from eyechart.training import image_blocks, state, training_loop
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data

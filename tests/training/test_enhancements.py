@@ -17,8 +17,8 @@ from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.defenses.image_operations import equalize
 from eyechart.models.find import load_model
-from eyechart.models.network_registry import NETWORKS
 from eyechart.models.networks import build_network
+from eyechart.models.registries import NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.training import enhancements
 from eyechart.training.data import Transform, training_data

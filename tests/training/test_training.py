@@ -22,7 +22,7 @@ from eyechart.corruptions.suites.suite import find_entry
 from eyechart.images.identity import named_keys
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Preprocessing
 from eyechart.training import image_blocks, training_loop
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data

@@ -19,7 +19,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of, first_names, verb
 from eyechart.core.registry import unknown_name
-from eyechart.models.network_registry import ARCH_HELP
+from eyechart.models.registries import ARCH_HELP
 from eyechart.structure.structure_settings import (
     CIFAR100_RECIPE,
     FAMILIAR,

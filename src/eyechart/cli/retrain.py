@@ -27,7 +27,7 @@ from eyechart.core.storage.locks import lock_folder
 from eyechart.corruptions.suites.published import TESTS, TestPreset, preset_line
 from eyechart.humans.human_settings import HumanReferences
 from eyechart.images.labels.spaces import ENTRY16, NATIVE
-from eyechart.models.network_registry import ARCH_HELP
+from eyechart.models.registries import ARCH_HELP
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
 from eyechart.reports.number_text import share_text
 from eyechart.reports.terminal.columns import number_table

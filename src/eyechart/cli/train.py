@@ -29,7 +29,7 @@ from eyechart.core.options import Device, Option
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import lock_file
-from eyechart.models.network_registry import ARCH_HELP
+from eyechart.models.registries import ARCH_HELP
 from eyechart.pipeline.settings import LoadingSettings
 from eyechart.reports.terminal.columns import stacked
 from eyechart.training.recipe import Recipe, StyleRecipe
@@ -87,7 +87,7 @@ def network(
     Run the same command again to resume an interrupted training.
     """
     from eyechart.core.devices import find_device
-    from eyechart.models.preprocessing import Preprocessing
+    from eyechart.models.model import Preprocessing
     from eyechart.training.corruption_mixture import Mixture
     from eyechart.training.data import mean_and_deviation, training_data
     from eyechart.training.distributed import for_first, is_first_process, own_device

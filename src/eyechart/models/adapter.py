@@ -152,29 +152,23 @@ def need(package: str, prefix: str, *parts: str) -> ModuleType:
             for part in parts:
                 getattr(module, part)
         return module
-    except ModuleNotFoundError as error:
-        if error.name is None:
-            raise _broken(package, prefix, error) from error
-        # The package may be installed and lack one of its own dependencies: name both.
-        whose = package.partition(".")[0]
-        if error.name.partition(".")[0] != whose:
-            whose = f"{whose} with {error.name}"
-        extra = ADAPTERS[prefix].extra
-        raise UsageError(f"{prefix}: needs {whose}: {install_hint(extra)}.") from None
     except Exception as error:
-        raise _broken(package, prefix, error) from error
-
-
-def _broken(package: str, prefix: str, error: BaseException) -> UsageError:
-    # The first cause is the most specific; packages wrap it in general import errors.
-    cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    # A torchvision built for a different torch is the usual cause, and needs a different fix.
-    advice = "install it again"
-    if "torchvision" in str(cause):
-        advice = "install matching builds of torch and torchvision"
-    return UsageError(
-        f"{prefix}: needs {package.partition('.')[0]}, which is installed but cannot be imported"
-        f" ({in_one_line(cause)}): {advice}."
-    )
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            # The package may be installed and lack one of its own dependencies: name both.
+            whose = package.partition(".")[0]
+            if error.name.partition(".")[0] != whose:
+                whose = f"{whose} with {error.name}"
+            extra = ADAPTERS[prefix].extra
+            raise UsageError(f"{prefix}: needs {whose}: {install_hint(extra)}.") from None
+        # The first cause is the most specific; packages wrap it in general import errors.
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        # A torchvision built for a different torch is the usual cause, and needs a different fix.
+        advice = "install it again"
+        if "torchvision" in str(cause):
+            advice = "install matching builds of torch and torchvision"
+        raise UsageError(
+            f"{prefix}: needs {package.partition('.')[0]}, which is installed but cannot be"
+            f" imported ({in_one_line(cause)}): {advice}."
+        ) from error

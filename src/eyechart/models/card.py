@@ -10,8 +10,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
 from eyechart.models.adapter import Request
 from eyechart.models.label_map import LabelMap, find_map, map_of, read_names
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import INTERPOLATIONS, ORDERS, Channels
+from eyechart.models.model import INTERPOLATIONS, ORDERS, Channels, Model
 
 CARD_SUFFIXES = (".yaml", ".yml")
 STEPS = ("side", "mean", "std", "interpolation", "channels")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.storage.files import write_torch
 from eyechart.core.storage.run_folder import Settings
@@ -22,10 +22,16 @@ from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.models.adapter import ADAPTERS, Request
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.label_map import reject_probabilities
-from eyechart.models.model import Model, identity_of, in_one_line
-from eyechart.models.network_registry import ZOOS
+from eyechart.models.model import (
+    Channels,
+    Model,
+    Preprocessing,
+    as_usage_error,
+    identity_of,
+    in_one_line,
+)
 from eyechart.models.networks import build_network
-from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.models.registries import ZOOS
 
 MARK, VERSION = "eyechart_checkpoint", 1
 
@@ -200,15 +206,10 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
     ]
     # Hooks and modes are restored below, even if the call fails.
     modes = {part: part.training for part in module.modules()}
+    failed = f"The network failed on a batch {tuple(ready.shape)}"
     try:
-        with torch.no_grad():
+        with torch.no_grad(), as_usage_error(lambda error: f"{failed}: {in_one_line(error)}."):
             scores: object = module.eval()(ready)
-    except Exception as error:
-        if isinstance(error, UsageError) or is_out_of_memory(error):
-            raise
-        raise UsageError(
-            f"The network failed on a batch {tuple(ready.shape)}: {in_one_line(error)}."
-        ) from error
     finally:
         for hook in hooks:
             hook.remove()

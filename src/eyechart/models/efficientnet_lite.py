@@ -17,8 +17,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from eyechart.core.errors import UsageError, install_hint
-from eyechart.models.model import Model, prepared
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing, prepared
 
 CLASSES = 1000
 

@@ -14,7 +14,7 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import Registry, unknown_name
 from eyechart.models.adapter import ADAPTERS, Request
-from eyechart.models.adapters.python_object import from_object, is_importable, name_of
+from eyechart.models.adapters.python_object import from_object, is_importable
 from eyechart.models.adapters.torch_files import TORCH_SUFFIXES, load_file
 from eyechart.models.card import CARD_SUFFIXES, Card, read_card
 from eyechart.models.efficientnet_lite import SIZES, load_efficientnet_lite
@@ -24,15 +24,11 @@ from eyechart.models.model import Forward, Model
 NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model")
 """The models that are available by name."""
 
-TORCH = "torch"
-FILES = {**dict.fromkeys(TORCH_SUFFIXES, TORCH), ".onnx": "onnx", ".tflite": "tflite"}
+FILES = {**dict.fromkeys(TORCH_SUFFIXES, "torch"), ".onnx": "onnx", ".tflite": "tflite"}
 """The kind of model for each file suffix."""
 
 FOLDERS = ("hf", "clip", "dinov2")
 """The kinds of models that may be stored as a folder."""
-
-TEXTS = ("clip",)
-"""The kinds of models that compare images with class names given as text."""
 
 for _name in SIZES:
     NAMED.add(_name, partial(load_efficientnet_lite, _name))
@@ -102,7 +98,9 @@ def load_model(
 def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
     # The caller may still use this object, so it is copied.
     if not isinstance(spec, str):
-        return from_object(spec, name_of(spec), request, is_new=False)
+        own_name = getattr(spec, "__name__", None)
+        name = own_name if isinstance(own_name, str) else type(spec).__name__
+        return from_object(spec, name, request, is_new=False)
     as_path(spec, "A model")
     if spec in NAMED:
         return NAMED[spec](request.device, request.dtype)
@@ -156,7 +154,7 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
         cards.insert(0, found)
     for model_card in cards:
         request = model_card.request(request)
-    is_torch = kind == TORCH
+    is_torch = kind == "torch"
     model = load_file(name, request, _load) if is_torch else ADAPTERS[kind].load(name, request)
     for model_card in cards:
         model_card.apply(model)
@@ -186,7 +184,7 @@ def _from_card(spec: str, request: Request) -> Model:
         near = card.path.parent / name
         inner = f"{kind}:{near}" if kind in FOLDERS and near.is_dir() else card.model
         model = _load(inner, card.request(request))
-        card.apply(model, names_outputs=kind not in TEXTS)
+        card.apply(model, names_outputs=kind != "clip")
     if card.name is None:
         model.name = spec
     return model

@@ -56,15 +56,11 @@ class LabelMap:
         The probabilities may sum to less than 1. Normalizing them later distributes the probability
         of dropped outputs proportionally over the others.
         """
-        if self.is_plain:
+        # All outputs are kept in their order.
+        if self.picked == tuple(range(self.length)):
             return scores
         # A subset of probabilities does not sum to 1 and would be mistaken for logits.
         return log_probabilities(scores).index_select(1, _indices(self.picked, scores.device))
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether all outputs are kept in their order."""
-        return self.picked == tuple(range(self.length))
 
     def __str__(self) -> str:
         classes = "ImageNet's classes" if self.names is None else "other classes"

@@ -1,13 +1,15 @@
-"""The interface of models: 8-bit images in, class scores out."""
+"""The interface of models: 8-bit images in, preprocessing, class scores out."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from eyechart.core.arguments import as_flag, as_int
 from eyechart.core.devices import image_device
@@ -16,7 +18,6 @@ from eyechart.core.phrases import count_of
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.images.labels.imagenet import CLASSES
 from eyechart.models.label_map import LabelMap
-from eyechart.models.preprocessing import Preprocessing
 
 SIZE_SIGNS = (
     *("input size", "output size", "input height", "input width", "input image size"),
@@ -37,6 +38,61 @@ are slower."""
 
 Forward = Callable[[Tensor], object]
 """A wrapped model: any callable that takes a float batch (B, 3, H, W)."""
+
+
+Channels = tuple[float, float, float]
+
+INTERPOLATIONS = ("bicubic", "bilinear", "nearest")
+ORDERS = ("rgb", "bgr")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Preprocessing of a model; by default it only scales to 0…1, as for custom models."""
+
+    side: int | None = None
+    """Height and width to which images are resized, in px; None for no resizing."""
+    mean: Channels = (0.0, 0.0, 0.0)
+    std: Channels = (1.0, 1.0, 1.0)
+    """Mean and standard deviation of red, green and blue, as fractions of full scale."""
+    interpolation: str = "bicubic"
+    """How images are resized, with antialiasing: one of `INTERPOLATIONS`."""
+    channels: str = "rgb"
+    """The order in which the model takes the channels: one of `ORDERS`."""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return 8-bit images (B, 3, H, W) as the model's float32 input, (x/255 − mean)/std."""
+        return self.on_unit(images.float() / 255)
+
+    def on_unit(self, ready: Tensor) -> Tensor:
+        """Return float images in 0…1 as the model's input."""
+        if self.side is not None and ready.shape[2:] != (self.side, self.side):
+            size = (self.side, self.side)
+            smooth = self.interpolation != "nearest"
+            # torch's "nearest" has a known offset; "nearest-exact" agrees with Pillow.
+            mode = self.interpolation if smooth else "nearest-exact"
+            # Bicubic weights overshoot at edges; image files cannot contain these values.
+            ready = interpolate(ready, size, mode=mode, antialias=smooth).clamp(0, 1)
+        if self.mean != (0.0, 0.0, 0.0) or self.std != (1.0, 1.0, 1.0):
+            ready = (ready - _as_tensor(self.mean, ready)) / _as_tensor(self.std, ready)
+        return ready if self.channels == "rgb" else ready.flip(1)
+
+    def __str__(self) -> str:
+        size = "unchanged" if self.side is None else f"{self.side} px ({self.interpolation})"
+        return (
+            f"side {size}, mean {_in_words(self.mean)}, std {_in_words(self.std)},"
+            f" {self.channels.upper()}"
+        )
+
+
+def _in_words(channels: Channels) -> str:
+    return f"[{', '.join(f'{value:.4g}' for value in channels)}]"
+
+
+def _as_tensor(channels: Channels, like: Tensor) -> Tensor:
+    # Filled on the device: copying three numbers from the host would synchronize a GPU.
+    parts = [torch.full((1, 1, 1, 1), value, device=like.device) for value in channels]
+    return torch.cat(parts, dim=1)
 
 
 @dataclass(frozen=True)
@@ -207,9 +263,9 @@ class Model:
                     f" ({in_one_line(error)}): to use the model that it returns, write () after its"
                     " name."
                 ) from error
-            half = self.dtype != torch.float32
-            reason = in_one_line(error)
-            hint = f" (it runs in {self.dtype}; full precision may help)" if half else ""
+            reason, hint = in_one_line(error), ""
+            if self.dtype != torch.float32:
+                hint = f" (it runs in {self.dtype}; full precision may help)"
             # A model with a fixed side always gets images of this size.
             if self.side is None and any(sign in str(error).lower() for sign in SIZE_SIGNS):
                 reason = reason.replace(". ", "; ")
@@ -319,6 +375,22 @@ def identity_of(module: nn.Module) -> str:
         flat = tensor.detach().cpu().contiguous().flatten()
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest() if tensors else ""
+
+
+@contextmanager
+def as_usage_error(sentence: Callable[[BaseException], str]) -> Iterator[None]:
+    """Raise errors of other packages as a UsageError with the sentence about them.
+
+    Errors about memory stay as they are: the caller can try again with less.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        if is_out_of_memory(error):
+            raise
+        raise UsageError(sentence(error)) from error
 
 
 def in_one_line(error: BaseException) -> str:

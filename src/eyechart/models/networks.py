@@ -1,6 +1,6 @@
 """Untrained networks to train from scratch: small ones for small images, and ImageNet's ResNets.
 
-Their names are in `network_registry`. Any image size works, since every network ends in global
+Their names are in `registries`. Any image size works, since every network ends in global
 pooling.
 """
 
@@ -14,8 +14,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.models.adapter import need
 from eyechart.models.adapters.python_object import import_object
-from eyechart.models.model import in_one_line
-from eyechart.models.network_registry import ACCEPTED, NETWORKS, ZOOS
+from eyechart.models.model import as_usage_error, in_one_line
+from eyechart.models.registries import ACCEPTED, NETWORKS, ZOOS
 
 
 def build_network(name: str, classes: int) -> nn.Module:
@@ -48,10 +48,8 @@ def build_network(name: str, classes: int) -> nn.Module:
 
 def _of_user(name: str, classes: int) -> nn.Module:
     make, _ = import_object(name, classes_too=True)
-    try:
+    with as_usage_error(lambda error: f"'{name}' failed: {in_one_line(error)}."):
         network = make(classes) if callable(make) and not isinstance(make, nn.Module) else None
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"'{name}' failed: {in_one_line(error)}.") from error
     if not isinstance(network, nn.Module):
         raise UsageError(
             f"'{name}' must be a function that takes the number of classes and returns a"
@@ -131,23 +129,30 @@ class _BasicBlock(_Residual):
         super().__init__(body, inner, outer, stride)
 
 
-class ResNet18(nn.Module):
-    """ResNet-18 with a 3×3 stem and no pooling after it, for images of 32 px."""
+class _PooledClassifier(nn.Module):
+    """A body, global average pooling, and a linear layer."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, body: list[nn.Module], features: int, classes: int) -> None:
         super().__init__()
-        blocks: list[nn.Module] = [_step(3, 64)]
-        inner = 64
-        for outer, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-            blocks += [_BasicBlock(inner, outer, stride), _BasicBlock(outer, outer, 1)]
-            inner = outer
-        self.body = nn.Sequential(*blocks)
-        self.head = nn.Linear(inner, classes)
+        self.body = nn.Sequential(*body)
+        self.head = nn.Linear(features, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
         scores: Tensor = self.head(self.body(images).mean(dim=(2, 3)))
         return scores
+
+
+class ResNet18(_PooledClassifier):
+    """ResNet-18 with a 3×3 stem and no pooling after it, for images of 32 px."""
+
+    def __init__(self, classes: int) -> None:
+        blocks: list[nn.Module] = [_step(3, 64)]
+        inner = 64
+        for outer, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+            blocks += [_BasicBlock(inner, outer, stride), _BasicBlock(outer, outer, 1)]
+            inner = outer
+        super().__init__(blocks, inner, classes)
 
 
 class _Bottleneck(_Residual):
@@ -235,11 +240,10 @@ class _WideBlock(nn.Module):
         return added
 
 
-class WideResNet(nn.Module):
+class WideResNet(_PooledClassifier):
     """WRN-depth-width: 3 groups of (depth − 4) / 6 blocks with width × (16, 32, 64) channels."""
 
     def __init__(self, classes: int, depth: int, width: int, dropout: float = 0.3) -> None:
-        super().__init__()
         blocks: list[nn.Module] = [_convolution(3, 16)]
         inner = 16
         for group, stride in enumerate((1, 2, 2)):
@@ -247,13 +251,8 @@ class WideResNet(nn.Module):
             for number in range((depth - 4) // 6):
                 blocks.append(_WideBlock(inner, outer, 1 if number else stride, dropout))
                 inner = outer
-        self.body = nn.Sequential(*blocks, nn.BatchNorm2d(inner), nn.ReLU(inplace=True))
-        self.head = nn.Linear(inner, classes)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return class scores (B, K)."""
-        scores: Tensor = self.head(self.body(images).mean(dim=(2, 3)))
-        return scores
+        blocks += [nn.BatchNorm2d(inner), nn.ReLU(inplace=True)]
+        super().__init__(blocks, inner, classes)
 
 
 wrn_16_4 = partial(WideResNet, depth=16, width=4)

@@ -22,8 +22,7 @@ from eyechart.corruptions.suites.suite import Entry
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing
 from eyechart.overlap.accuracy_table import ALL, CLEAN, STANDARD
 from eyechart.pipeline.prepare import check_models
 from eyechart.training.corruption_mixture import Mixture

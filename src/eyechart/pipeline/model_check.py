@@ -22,8 +22,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import CATEGORIES, NONE, category_name
 from eyechart.images.labels.matching import category_labels, match_labels, native_labels
 from eyechart.images.labels.spaces import ENTRY16, NO_LABELS
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.models.model import Channels, Model, Preprocessing
 from eyechart.pipeline.settings import ModelCheckSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval

@@ -16,8 +16,7 @@ from eyechart.core.storage.files import atomic_file
 from eyechart.core.storage.run_folder import Settings, open_run_folder, read_settings
 from eyechart.core.storage.shards import Shard, shards_of
 from eyechart.images.imageset import ImageSet
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import PREDICTIONS_FOLDER

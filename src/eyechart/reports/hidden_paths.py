@@ -159,8 +159,8 @@ def names_without_folders(names: Iterable[str]) -> dict[str, str]:
 def _without_folder(name: str) -> str:
     """Return the last component of a name that is a path; other names are unchanged."""
     from eyechart.models.card import CARD_SUFFIXES
-    from eyechart.models.defenses.registry import split_name
     from eyechart.models.find import FILES
+    from eyechart.models.registries import split_name
 
     defenses, bare = split_name(name)
     prefix, colon, rest = bare.partition(":")

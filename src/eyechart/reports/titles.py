@@ -9,8 +9,8 @@ from eyechart.core.phrases import plural
 from eyechart.corruptions.suites.published import TITLES
 from eyechart.corruptions.suites.suite import load_suite, split_variant
 from eyechart.models.card import CARD_SUFFIXES
-from eyechart.models.defenses.registry import split_name
 from eyechart.models.find import FILES
+from eyechart.models.registries import split_name
 from eyechart.reports.number_text import delta_v_text, interval_text
 from eyechart.results.curve_results import HumanComparison
 from eyechart.scores.registry import PROPERTIES

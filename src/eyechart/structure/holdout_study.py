@@ -18,7 +18,7 @@ from eyechart.core.randomness import hash64
 from eyechart.core.storage.parts import file_name, read_parquet, write_parquet
 from eyechart.core.storage.shards import Shard, jobs_of, work_off
 from eyechart.models.find import load_model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages, Trait
 from eyechart.structure.structure_settings import FAMILIAR

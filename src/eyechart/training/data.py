@@ -23,7 +23,7 @@ from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.images.labels.matching import native_labels
-from eyechart.models.preprocessing import Channels
+from eyechart.models.model import Channels
 
 HELD_SHARE = 0.4
 """Fraction of a device's free memory that images may take; larger sets are read in blocks."""

@@ -18,11 +18,10 @@ from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.defenses.defended import apply_defenses, crop_of_crop_note, read_defenses
 from eyechart.models.defenses.image_operations import equalize
-from eyechart.models.defenses.registry import CENTER_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
 from eyechart.models.find import load_model
-from eyechart.models.model import Model
+from eyechart.models.model import Model, Preprocessing
 from eyechart.models.networks import build_network
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.registries import CENTER_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
 from eyechart.pipeline.evaluate import predict_and_score
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.scoring.baseline import (

@@ -21,9 +21,8 @@ from eyechart.core.randomness import hash64
 from eyechart.core.storage.run_folder import Settings
 from eyechart.core.version import versions
 from eyechart.models.checkpoint import Checkpoint, find_last_layer, write_checkpoint
-from eyechart.models.model import identity_of, in_one_line, lay_out
+from eyechart.models.model import Preprocessing, identity_of, in_one_line, lay_out
 from eyechart.models.networks import build_network
-from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import DeviceDataset, LabeledImages
 from eyechart.training.distributed import ProcessGroup, joined

@@ -22,7 +22,7 @@ from eyechart.cli.shared.training_options import (
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, ShardOption
 from eyechart.corruptions.suites.published import STUDIES, preset_line, preset_option, values_of
-from eyechart.models.network_registry import ARCH_HELP
+from eyechart.models.registries import ARCH_HELP
 from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -18,12 +18,10 @@ from eyechart.models.adapters.zoo import (
     build_model,
     interpolation,
     normalizing,
-    square,
     unknown_of_many,
     zoo,
 )
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing
 
 THREATS = ("Linf", "corruptions", "L2")
 """RobustBench's threat models; a name listed under several of them denotes the same model."""
@@ -52,9 +50,10 @@ def load_timm(name: str, request: Request) -> Model:
     channels, height, width = config["input_size"]
     if channels != 3:
         raise UsageError(f"{spec} must take images with 3 channels, but takes {channels}.")
-    side = square(spec, height, width)
     # The configured crop is not used, since the stimulus is already cropped.
-    steps = normalizing(side, config["mean"], config["std"], config["interpolation"])
+    steps = normalizing(
+        spec, (height, width), config["mean"], config["std"], config["interpolation"]
+    )
     return build_model(spec, network, request, steps, labels=_timm_labels(timm, network, outputs))
 
 
@@ -88,17 +87,17 @@ def load_torchvision(name: str, request: Request) -> Model:
     weights = enum[wanted] if wanted else enum.DEFAULT
     with zoo(spec, request):
         network = models.get_model(base, weights=weights)
-        steps = torchvision_steps(weights.transforms())
+        steps = torchvision_steps(spec, weights.transforms())
     percent = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     published = None if percent is None else float(percent) / 100
     labels = weights.meta["categories"]
     return build_model(spec, network, request, steps, published_accuracy=published, labels=labels)
 
 
-def torchvision_steps(transforms: Untyped) -> Preprocessing:
+def torchvision_steps(spec: str, transforms: Untyped) -> Preprocessing:
     """Return the weights' transforms without the crop, since the stimulus is already cropped."""
-    side, method = int(transforms.crop_size[0]), transforms.interpolation.value
-    return normalizing(side, transforms.mean, transforms.std, method)
+    size, method = transforms.crop_size * 2, transforms.interpolation.value
+    return normalizing(spec, size[:2], transforms.mean, transforms.std, method)
 
 
 def load_robustbench(name: str, request: Request) -> Model:

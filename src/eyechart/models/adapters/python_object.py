@@ -12,10 +12,10 @@ from types import ModuleType
 
 from torch import nn
 
-from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.models.adapter import Request
-from eyechart.models.model import Model, identity_of, in_one_line, prepared
+from eyechart.models.model import Model, as_usage_error, identity_of, in_one_line, prepared
 
 SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(\(\))?")
 """What users write: `module:attribute` or `module:factory()`."""
@@ -38,26 +38,18 @@ def from_object(target: object, name: str, request: Request, is_new: bool) -> Mo
         )
     if not isinstance(target, nn.Module):
         return Model(name, target, device, is_code=True)
-    try:
+    with as_usage_error(
+        lambda error: (
+            f"Model '{name}' cannot be copied to {device}: {in_one_line(error)};"
+            " give a function that calls it instead."
+        )
+    ):
         # A module that the user keeps using must not be moved or converted.
         module = target if is_new else deepcopy(target)
         # Before the conversion, so that the identity does not depend on the precision.
         identity = identity_of(module)
         ready = prepared(module, device, dtype)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise UsageError(
-            f"Model '{name}' cannot be copied to {device}: {in_one_line(error)};"
-            " give a function that calls it instead."
-        ) from error
     return Model(name, ready, device, identity=identity, dtype=dtype, is_code=True)
-
-
-def name_of(spec: object) -> str:
-    """Return an object's name, or the name of its class."""
-    name = getattr(spec, "__name__", None)
-    return name if isinstance(name, str) else type(spec).__name__
 
 
 def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
@@ -78,10 +70,8 @@ def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
         if call:
             if not callable(target):
                 raise UsageError(f"'{spec}' cannot be called: omit the ().")
-            try:
+            with as_usage_error(lambda error: f"'{spec}' failed: {in_one_line(error)}."):
                 return target(), True
-            except (Exception, SystemExit) as error:
-                raise UsageError(f"'{spec}' failed: {in_one_line(error)}.") from error
     if isinstance(target, type) and not classes_too:
         raise UsageError(f"'{spec}' is a class, not a model: write '{spec}()' to make one.")
     return target, False

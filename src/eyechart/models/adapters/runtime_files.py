@@ -21,8 +21,7 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Request, Untyped, need
 from eyechart.models.adapters.torch_files import Batches, input_side, read_model
-from eyechart.models.model import Model, in_one_line
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import Model, Preprocessing, as_usage_error, in_one_line
 
 Numbers = NDArray[Untyped]
 
@@ -106,13 +105,13 @@ def _open_onnx(runtime: ModuleType, path: Path, device: torch.device) -> Untyped
     providers: list[str | tuple[str, dict[str, int]]] = ["CPUExecutionProvider"]
     if device.type == "cuda" and "CUDAExecutionProvider" in runtime.get_available_providers():
         providers.insert(0, ("CUDAExecutionProvider", {"device_id": device.index or 0}))
-    try:
-        return runtime.InferenceSession(str(path), options, providers=providers)
-    except Exception as error:
-        raise UsageError(
+    with as_usage_error(
+        lambda error: (
             f"{path} is not an ONNX model that onnxruntime {runtime.__version__} can run:"
             f" {PLACE.sub('', in_one_line(error))}."
-        ) from error
+        )
+    ):
+        return runtime.InferenceSession(str(path), options, providers=providers)
 
 
 def _onnx_input(path: Path, session: Untyped) -> Untyped:
@@ -194,11 +193,9 @@ def load_tflite(name: str, request: Request) -> Model:
         tuple(length if length > 0 else None for length in (height, width)),
         f"takes {height} × {width} px: convert it for square images",
     )
-    forward = Lite(interpreter, source, shape)
-    size = max(batch, 1)
     return Model(
         name,
-        Batches(forward, size, size),
+        Batches(Lite(interpreter, source, shape), max(batch, 1), max(batch, 1)),
         request.device,
         identity=hashlib.sha256(content).hexdigest(),
         preprocessing=raw_levels(source, side),
@@ -278,14 +275,9 @@ def _silent() -> Iterator[None]:
 
 def _open_tflite(path: Path, content: bytes) -> Untyped:
     lite = import_module("ai_edge_litert.interpreter")
-    try:
-        with _silent():
-            return lite.Interpreter(model_content=content, num_threads=torch.get_num_threads())
-    except Exception as error:
-        raise UsageError(
-            f"{path} is not a TensorFlow Lite model that ai-edge-litert can run:"
-            f" {in_one_line(error)}."
-        ) from error
+    failed = f"{path} is not a TensorFlow Lite model that ai-edge-litert can run"
+    with as_usage_error(lambda error: f"{failed}: {in_one_line(error)}."), _silent():
+        return lite.Interpreter(model_content=content, num_threads=torch.get_num_threads())
 
 
 def _tflite_input(path: Path, interpreter: Untyped) -> tuple[Tensor8, tuple[int, ...]]:

@@ -15,12 +15,18 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Request
 from eyechart.models.adapters.python_object import from_object
 from eyechart.models.checkpoint import LoadBase, checkpoint_of, is_checkpoint, model_of
-from eyechart.models.model import Forward, Model, in_one_line, prepared
-from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.model import (
+    Forward,
+    Model,
+    Preprocessing,
+    as_usage_error,
+    in_one_line,
+    prepared,
+)
 
 TORCH_SUFFIXES = (".pt", ".pth", ".th", ".ts", ".torchscript", ".pt2")
 
@@ -37,10 +43,14 @@ def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
     TorchScript only uses half precision if it is requested. An exported program computes in the
     precision with which it was exported.
     """
-    path = Path(name)
+    path, device = Path(name), request.device
     identity = hashlib.sha256(read_model(path)).hexdigest()
-    device = request.device
-    try:
+    with as_usage_error(
+        lambda error: (
+            f"Cannot load the model {path}: {in_one_line(error)}; save it again with this"
+            f" version of torch, {torch.__version__}."
+        )
+    ):
         kind = _kind(path)
         if kind == "exported":
             return _load_exported(path, name, identity, request)
@@ -52,16 +62,7 @@ def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
             script = torch.jit.load(str(path), map_location=device)  # type: ignore[no-untyped-call]
         dtype = torch.bfloat16 if request.half else torch.float32
         forward = prepared(script, device, dtype)
-        return Model(name, forward, device, identity=identity, dtype=dtype)
-    except UsageError:
-        raise
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise UsageError(
-            f"Cannot load the model {path}: {in_one_line(error)}; save it again with this version"
-            f" of torch, {torch.__version__}."
-        ) from error
+    return Model(name, forward, device, identity=identity, dtype=dtype)
 
 
 def read_model(path: Path) -> bytes:
@@ -114,7 +115,13 @@ def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -
         except pickle.UnpicklingError:
             if not request.trust:
                 raise _distrust(path) from None
-            held = _load_trusted(path)
+            try:
+                held = torch.load(regular_file(path), map_location="cpu", weights_only=False)
+            except (AttributeError, ModuleNotFoundError) as error:
+                raise UsageError(
+                    f"{path} needs the code of its class ({in_one_line(error)}): save TorchScript"
+                    " or an exported program, or give the model as module:attribute."
+                ) from None
     if is_checkpoint(held):
         return model_of(checkpoint_of(held, path), name, request, load_base)
     if isinstance(held, nn.Module):
@@ -124,16 +131,6 @@ def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -
         " weights, write a small Python file that builds the model and loads them, and give it as"
         " module:attribute."
     )
-
-
-def _load_trusted(path: Path) -> object:
-    try:
-        return torch.load(regular_file(path), map_location="cpu", weights_only=False)
-    except (AttributeError, ModuleNotFoundError) as error:
-        raise UsageError(
-            f"{path} needs the code of its class ({in_one_line(error)}): save TorchScript or an"
-            " exported program, or give the model as module:attribute."
-        ) from None
 
 
 def _distrust(path: Path) -> UsageError:

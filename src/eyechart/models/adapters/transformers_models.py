@@ -29,8 +29,7 @@ from eyechart.models.adapters.zoo import (
     unknown_of_many,
     zoo,
 )
-from eyechart.models.model import Model
-from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.models.model import Channels, Model, Preprocessing
 
 STIMULUS = 224
 PIL_RESAMPLING = ("nearest", "bicubic", "bilinear", "bicubic", "bilinear", "bilinear")
@@ -74,8 +73,7 @@ def load_hf(name: str, request: Request, prefix: str = "hf") -> Model:
     """Return the classifier in a repository or folder as the model `prefix:name`."""
     spec = f"{prefix}:{name}"
     package = need("transformers", prefix, "AutoImageProcessor", "AutoModelForImageClassification")
-    with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
-        options = options_for(request)
+    with hub(spec, name, package, request) as options:
         processor = package.AutoImageProcessor.from_pretrained(name, **options)
         network = package.AutoModelForImageClassification.from_pretrained(
             name, **options, weights_only=not request.trust
@@ -104,23 +102,22 @@ def load_dinov2(name: str, request: Request) -> Model:
     return build_model(spec, network.float(), request, STEPS)
 
 
-def options_for(request: Request) -> dict[str, bool]:
-    """Return the options for `from_pretrained`: by default, no network and no remote code."""
-    return {"local_files_only": not request.download, "trust_remote_code": request.trust}
-
-
 @contextmanager
-def without_bars(package: ModuleType, request: Request) -> Iterator[None]:
-    """Disable transformers' progress bars unless weights may be downloaded."""
+def hub(spec: str, name: str, package: ModuleType, request: Request) -> Iterator[dict[str, bool]]:
+    """Let transformers load a repository or folder, with these options for `from_pretrained`.
+
+    By default they allow no network and no remote code, and there are no progress bars.
+    """
     bars = package.utils.logging
-    if request.download or not bars.is_progress_bar_enabled():
-        yield
-        return
-    bars.disable_progress_bar()
+    hides_bars = not request.download and bars.is_progress_bar_enabled()
+    if hides_bars:
+        bars.disable_progress_bar()
     try:
-        yield
+        with zoo(spec, request, repository=is_repository(spec, name)):
+            yield {"local_files_only": not request.download, "trust_remote_code": request.trust}
     finally:
-        bars.enable_progress_bar()
+        if hides_bars:
+            bars.enable_progress_bar()
 
 
 def is_repository(spec: str, name: str) -> bool:
@@ -278,16 +275,16 @@ def _from_open_clip(
     config = model.visual.preprocess_cfg
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else size
-    side, method = square(spec, height, width), config.get("interpolation", "bicubic")
-    return model, model.visual, encoded, normalizing(side, config["mean"], config["std"], method)
+    method = config.get("interpolation", "bicubic")
+    steps = normalizing(spec, (height, width), config["mean"], config["std"], method)
+    return model, model.visual, encoded, steps
 
 
 def _named(package: ModuleType, name: str) -> tuple[str, str]:
     """Return open_clip's names of the model and of its weights, by default the first weights."""
     base, _, weights = name.partition("/")
-    if base not in package.list_models():
-        known = package.list_models()
-        raise unknown_of_many("open_clip model", base, known, "open_clip.list_models()")
+    if base not in (models := package.list_models()):
+        raise unknown_of_many("open_clip model", base, models, "open_clip.list_models()")
     known = package.list_pretrained_tags_by_model(base)
     if not known:
         raise UsageError(
@@ -303,8 +300,7 @@ def _from_transformers(
 ) -> tuple[Untyped, nn.Module, Tensor, Preprocessing]:
     """Return the network, its image encoder, the encoded texts and the preprocessing."""
     package = need("transformers", "clip", "AutoImageProcessor", "AutoTokenizer", "CLIPModel")
-    with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
-        options = options_for(request)
+    with hub(spec, name, package, request) as options:
         steps = steps_of(spec, package.AutoImageProcessor.from_pretrained(name, **options))
         tokenizer = package.AutoTokenizer.from_pretrained(name, **options)
         # This option is for the Auto classes only.

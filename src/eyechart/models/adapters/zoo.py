@@ -13,12 +13,19 @@ from functools import cache
 
 from torch import nn
 
-from eyechart.core.errors import UsageError, is_out_of_memory
+from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Request, Untyped
 from eyechart.models.adapters.torch_files import quiet, unpickling
 from eyechart.models.label_map import meaning_of
-from eyechart.models.model import Model, identity_of, in_one_line, prepared
-from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
+from eyechart.models.model import (
+    INTERPOLATIONS,
+    Model,
+    Preprocessing,
+    as_usage_error,
+    identity_of,
+    in_one_line,
+    prepared,
+)
 
 # A context variable, so that only the thread that loads a model is kept offline.
 _offline = ContextVar("_offline", default=False)
@@ -40,18 +47,16 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
     whether the model is a repository; a missing file then means that the model was not
     downloaded.
     """
-    try:
-        with _network(request.download), unpickling(request.trust), quiet():
-            yield
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as error:
-        if is_out_of_memory(error):
-            raise
-        raise _sentence(spec, request, error, repository) from error
+    with (
+        as_usage_error(lambda error: _sentence(spec, request, error, repository)),
+        _network(request.download),
+        unpickling(request.trust),
+        quiet(),
+    ):
+        yield
 
 
-def _sentence(spec: str, request: Request, error: BaseException, repository: bool) -> UsageError:
+def _sentence(spec: str, request: Request, error: BaseException, repository: bool) -> str:
     # Libraries wrap the most specific error in others, so the whole chain is searched.
     chain = [error]
     while cause := chain[-1].__cause__ or chain[-1].__context__:
@@ -59,7 +64,7 @@ def _sentence(spec: str, request: Request, error: BaseException, repository: boo
     kinds = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
     message = " ".join(str(cause) for cause in chain)
     if not request.trust and "Unsupported global" in message:
-        return UsageError(
+        return (
             f"The weights of {spec} are in a file that can run code when loaded: add --trust if you"
             " trust its author."
         )
@@ -67,22 +72,16 @@ def _sentence(spec: str, request: Request, error: BaseException, repository: boo
         kinds & {"UnpicklingError", "SafetensorError", "EOFError"}
         or "PytorchStreamReader" in message
     ):
-        return UsageError(
-            f"The weights file of {spec} is damaged or incomplete: download it again."
-        )
+        return f"The weights file of {spec} is damaged or incomplete: download it again."
     absent = {"OfflineError", "LocalEntryNotFoundError"} | ({"OSError"} if repository else set())
     if not request.download and kinds & absent:
-        return UsageError(
-            f"The weights of {spec} are not on this machine: add --download to download them."
-        )
+        return f"The weights of {spec} are not on this machine: add --download to download them."
     if kinds & {"RepositoryNotFoundError", "HFValidationError"}:
-        return UsageError(f"There is no model {spec}: check the name of the repository.")
+        return f"There is no model {spec}: check the name of the repository."
     if kinds & {"ConnectionError", "ConnectError", "URLError", "OfflineModeIsEnabled"}:
         why = in_one_line(chain[-1])
-        return UsageError(
-            f"The weights of {spec} cannot be downloaded: {why}; check the network connection."
-        )
-    return UsageError(f"Cannot load {spec}: {in_one_line(error)}.")
+        return f"The weights of {spec} cannot be downloaded: {why}; check the network connection."
+    return f"Cannot load {spec}: {in_one_line(error)}."
 
 
 @contextmanager
@@ -166,9 +165,11 @@ def square(spec: str, height: int, width: int) -> int:
     return int(height)
 
 
-def normalizing(side: int, mean: Untyped, std: Untyped, method: str) -> Preprocessing:
-    """Return a zoo's preprocessing: means and deviations of channels, and its interpolation."""
-    return Preprocessing(side, tuple(mean), tuple(std), interpolation(method))
+def normalizing(
+    spec: str, size: Sequence[int], mean: Untyped, std: Untyped, method: str
+) -> Preprocessing:
+    """Return a zoo's preprocessing: input size, means and deviations, and its interpolation."""
+    return Preprocessing(square(spec, *size), tuple(mean), tuple(std), interpolation(method))
 
 
 def interpolation(name: str) -> str:

@@ -20,15 +20,15 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.registry import unknown_name
 from eyechart.images.image_types import to_rgb_levels
-from eyechart.models.defenses.registry import (
+from eyechart.models.label_map import log_probabilities
+from eyechart.models.model import Model
+from eyechart.models.registries import (
     CENTER_CROP,
     CLAHE,
     DEFENSES,
     NON_LOCAL_MEANS,
     TEN_CROP,
 )
-from eyechart.models.label_map import log_probabilities
-from eyechart.models.model import Model
 
 Ask = Callable[[Tensor], Tensor]
 """Function from 8-bit images (B, 3, H, W) to scores (B, K)."""
@@ -177,8 +177,10 @@ def clahe(model: Model, clip: float = 2.0, tiles: int = 8) -> Model:
 
 def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window: int = 13) -> Model:
     """Return a model whose images are denoised first: see `denoise`."""
-    settings = {"strength": strength, "patch": patch, "window": window}
-    return Defended(model, checked_defense(NON_LOCAL_MEANS, settings))
+    return Defended(
+        model,
+        checked_defense(NON_LOCAL_MEANS, {"strength": strength, "patch": patch, "window": window}),
+    )
 
 
 def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
@@ -216,7 +218,7 @@ def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, in
     `sizes`: height and width of the images, in px.
     """
     for defense in defenses:
-        small = [size for size in sizes if not _is_larger(size, defense.settings.get("side", 0))]
+        small = [size for size in sizes if min(size) <= defense.settings.get("side", 0)]
         if defense.name == TEN_CROP and small:
             return (
                 f"{defense} resizes crops of {min(small[0])} px images; the ImageNet-C paper takes "
@@ -233,7 +235,7 @@ def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]
     width of a crop are `share` times the image's, and the crop is resized to the image size.
     """
     size = images.shape[2:]
-    is_larger = _is_larger(size, side)
+    is_larger = min(size) > side
     height, width = (side if is_larger else max(round(share * length), 1) for length in size)
     down, along = size[0] - height, size[1] - width
     corners = [(0, 0), (0, along), (down, 0), (down, along), (down // 2, along // 2)]
@@ -247,10 +249,6 @@ def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]
             yield view.flip(3) if mirrored else view.contiguous()
 
 
-def _is_larger(size: Sequence[int], side: float) -> bool:
-    return min(size) > side
-
-
 def _ten_crops(ask: Ask, images: Tensor, share: float, side: int) -> Tensor:
     views = ten_views(images, share, side)
     each = torch.stack([log_probabilities(ask(view)) for view in views])
@@ -260,7 +258,7 @@ def _ten_crops(ask: Ask, images: Tensor, share: float, side: int) -> Tensor:
 
 def _center_crop(ask: Ask, images: Tensor, side: int) -> Tensor:
     height, width = images.shape[2:]
-    if not _is_larger((height, width), side):
+    if min(height, width) <= side:
         return ask(images)
     top, left = (height - side) // 2, (width - side) // 2
     return ask(images[..., top : top + side, left : left + side].contiguous())
