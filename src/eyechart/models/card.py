@@ -42,12 +42,8 @@ class Card:
 
     def request(self, asked: Request) -> Request:
         """Return the request, with missing settings taken from this card."""
-        settings = {
-            key: getattr(self, key)
-            for key in ("half", "prompt", "class_names")
-            if getattr(asked, key) is None
-        }
-        return replace(asked, **settings)
+        keys = [key for key in ("half", "prompt", "class_names") if getattr(asked, key) is None]
+        return replace(asked, **{key: getattr(self, key) for key in keys})
 
     def apply(self, model: Model, names_outputs: bool = True) -> None:
         """Apply the card's entries to the model; `names_outputs`: also the class names."""

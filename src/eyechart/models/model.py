@@ -151,8 +151,7 @@ class Model:
         self.preprocessing = preprocessing or Preprocessing()
         self._forward = forward
         # The memory layout in which `prepared` stores a module's weights.
-        module = isinstance(forward, nn.Module)
-        self._layout = torch.channels_last if module else torch.contiguous_format
+        self._layout = torch.contiguous_format if self.module is None else torch.channels_last
 
     @property
     def side(self) -> int | None:
@@ -235,11 +234,10 @@ class Model:
 
     def reject(self) -> UsageError:
         """Return the error for scores that are not finite."""
-        half = self.dtype != torch.float32
-        hint = "try full precision" if half else "check its weights and its normalization"
-        return UsageError(
-            f"Model '{self.name}' must return finite class scores, got NaN or infinity: {hint}."
-        )
+        need = f"Model '{self.name}' must return finite class scores, got NaN or infinity"
+        if self.dtype != torch.float32:
+            return UsageError(f"{need}: try full precision.")
+        return UsageError(f"{need}: check its weights and its normalization.")
 
     def _run(self, ready: Tensor) -> object:
         try:

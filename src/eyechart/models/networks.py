@@ -4,8 +4,6 @@ Their names are in `registries`. Any image size works, since every network ends 
 pooling.
 """
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -209,9 +207,14 @@ class ImageNetResNet(nn.Module):
         return scores
 
 
-imagenet_resnet18 = partial(ImageNetResNet, block=_BasicBlock, repeats=(2, 2, 2, 2))
-imagenet_resnet50 = partial(ImageNetResNet, block=_Bottleneck, repeats=(3, 4, 6, 3))
-"""ResNet-18 and ResNet-50 with ImageNet's 7×7 stem, for images of 224 px."""
+def imagenet_resnet18(classes: int) -> ImageNetResNet:
+    """Return ResNet-18 with ImageNet's 7×7 stem, for images of 224 px."""
+    return ImageNetResNet(classes, _BasicBlock, (2, 2, 2, 2))
+
+
+def imagenet_resnet50(classes: int) -> ImageNetResNet:
+    """Return ResNet-50 with ImageNet's 7×7 stem, for images of 224 px."""
+    return ImageNetResNet(classes, _Bottleneck, (3, 4, 6, 3))
 
 
 class _WideBlock(nn.Module):
@@ -255,10 +258,14 @@ class WideResNet(_PooledClassifier):
         super().__init__(blocks, inner, classes)
 
 
-wrn_16_4 = partial(WideResNet, depth=16, width=4)
-wrn_40_2 = partial(WideResNet, depth=40, width=2)
-"""ResNets with 16 layers and 4 times the channels, and 40 layers and twice the channels, for small
-images."""
+def wrn_16_4(classes: int) -> WideResNet:
+    """Return WRN-16-4: a ResNet with 16 layers and 4 times the channels, for small images."""
+    return WideResNet(classes, depth=16, width=4)
+
+
+def wrn_40_2(classes: int) -> WideResNet:
+    """Return WRN-40-2: a ResNet with 40 layers and twice the channels, for small images."""
+    return WideResNet(classes, depth=40, width=2)
 
 
 def _halved(features: Tensor) -> Tensor:

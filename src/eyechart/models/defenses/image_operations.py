@@ -122,14 +122,12 @@ def _details(levels: Tensor, dim: int) -> Tensor:
 
 def _surrounded(levels: Tensor, width: int) -> Tensor:
     """Return images padded by reflection with this number of px on all sides."""
-    rows_and_columns = []
-    for side in levels.shape[2:]:
+    for dim, side in enumerate(levels.shape[2:], start=2):
         # A single pixel would have a period of 0.
         period = max(2 * (side - 1), 1)
         places = torch.arange(-width, side + width, device=levels.device).remainder(period)
-        rows_and_columns.append(torch.minimum(places, period - places))
-    rows, columns = rows_and_columns
-    return levels[:, :, rows[:, None], columns]
+        levels = levels.index_select(dim, torch.minimum(places, period - places))
+    return levels
 
 
 def _part(levels: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
