@@ -25,7 +25,7 @@ from eyechart.core.registry import one_of, unknown_name
 from eyechart.corruptions.suites.published import TestPreset
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.labels.spaces import ENTRY16, NATIVE, NO_LABELS
-from eyechart.models.defenses.registry import DEFENSES
+from eyechart.models.registries import DEFENSES
 from eyechart.pipeline.fail_under import ScoreLimit, read_limits
 from eyechart.predictions.compute_settings import ComputeSettings
 from eyechart.scores.baseline_names import BASELINES
