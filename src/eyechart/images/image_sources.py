@@ -112,41 +112,6 @@ def as_image(value: object) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
 
 
-class MapStyleReader:
-    """Reads items of a dataset one at a time, since few datasets can be read by several threads."""
-
-    def __init__(self, dataset: Any, source: str) -> None:
-        self.dataset, self.source = dataset, source
-        self._lock = threading.Lock()
-
-    def item(self, position: int) -> tuple[object, object]:
-        """Return the image and the label of an item as the dataset returns them."""
-        try:
-            with self._lock:
-                item = self.dataset[position]
-        except UsageError:
-            raise
-        except Exception as error:  # a foreign dataset may raise anything
-            raise UsageError(
-                f"Cannot read item {position} of {self.source}: {reason_of(error)}."
-            ) from error
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise UsageError(
-                f"Each item of {self.source} must be a pair (image, label), got"
-                f" {short_repr(item)} for item {position}."
-            )
-        return item[0], item[1]
-
-    def image(self, position: int) -> Image.Image:
-        """Return the image of an item."""
-        try:
-            return as_image(self.item(position)[0])
-        except UsageError as error:
-            if self.source in str(error):
-                raise
-            raise UsageError(f"Item {position} of {self.source}: {error}") from None
-
-
 def list_map_style(dataset: Any) -> ImageListing:
     """Return the images of a dataset; its labels come from `targets`, or else from its items.
 
@@ -160,18 +125,45 @@ def list_map_style(dataset: Any) -> ImageListing:
     if not n_images:
         raise UsageError(f"{type(dataset).__name__} is empty: give at least one image.")
     names = _classes(dataset, source)
-    reader = MapStyleReader(dataset, source)
+    # Few datasets can be read by several threads.
+    lock = threading.Lock()
+
+    def read_item(position: int) -> tuple[object, object]:
+        try:
+            with lock:
+                item = dataset[position]
+        except UsageError:
+            raise
+        except Exception as error:  # a foreign dataset may raise anything
+            raise UsageError(
+                f"Cannot read item {position} of {source}: {reason_of(error)}."
+            ) from error
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise UsageError(
+                f"Each item of {source} must be a pair (image, label), got {short_repr(item)} for"
+                f" item {position}."
+            )
+        return item[0], item[1]
+
+    def read_image(position: int) -> Image.Image:
+        try:
+            return as_image(read_item(position)[0])
+        except UsageError as error:
+            if source in str(error):
+                raise
+            raise UsageError(f"Item {position} of {source}: {error}") from None
+
     # Images are identified by their pixels, which random augmentation would change at every read.
-    if pixel_digest(reader.image(0)) != pixel_digest(reader.image(0)):
+    if pixel_digest(read_image(0)) != pixel_digest(read_image(0)):
         raise UsageError(
             f"{source} must return the same image at every read, but item 0 changed: remove random"
             " transforms."
         )
-    values = _targets(dataset)
+    labels = _targets(dataset)
     # Reading every item only for its label decodes every image, but there is no other way.
-    if values is None:
-        values = [reader.item(position)[1] for position in range(n_images)]
-    return list_numbered(source, reader.image, values, names)
+    if labels is None:
+        labels = [read_item(position)[1] for position in range(n_images)]
+    return list_numbered(source, read_image, labels, names)
 
 
 def _classes(dataset: Any, source: str) -> tuple[str, ...] | None:

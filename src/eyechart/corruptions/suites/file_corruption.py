@@ -83,11 +83,8 @@ class Sources:
         return levels
 
 
-@dataclass(frozen=True)
-class _LoadedImage:
-    job: Job
-    digest: str
-    image: Tensor
+LoadedImage = tuple[Job, str, Tensor]
+"""What is to be done, the digest of the source file, and the image, uint8 (C, H, W)."""
 
 
 def corrupt_files(
@@ -125,7 +122,7 @@ def corrupt_files(
         replacing=replacing,
     )
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        held: list[_LoadedImage] = []
+        held: list[LoadedImage] = []
         # a few files at a time, because pool.map submits its whole input at once
         for some_jobs in _few_at_a_time(jobs):
             for prepared in pool.map(prepare, some_jobs):
@@ -136,7 +133,7 @@ def corrupt_files(
                 else:
                     held.append(prepared)
             # the number of pixels limits a batch too, as images differ in size
-            pixels = sum(loaded.image[0].numel() for loaded in held)
+            pixels = sum(image[0].numel() for _, _, image in held)
             if len(held) >= HELD_IMAGES or pixels >= HELD_PIXELS:
                 yield from _finish(held, settings, pool, done)
                 held = []
@@ -161,7 +158,7 @@ def _few_at_a_time(jobs: Sequence[Job]) -> Iterator[list[Job]]:
 
 def _prepare(
     job: Job, sources: Sources, settings: Settings, overwrite: bool, replacing: bool
-) -> FileOutcome | _LoadedImage:
+) -> FileOutcome | LoadedImage:
     try:
         digest = sources.digest(job.source)
     except OSError as error:
@@ -186,7 +183,7 @@ def _prepare(
         sentence = str(error)
         where = "" if str(job.source) in sentence else f"{job.source}: "
         return FileOutcome(job, "left out", where + sentence)
-    return _LoadedImage(job, digest, image)
+    return job, digest, image
 
 
 def _to_tensor(image: Image.Image) -> Tensor:
@@ -200,7 +197,7 @@ def _to_image(levels: Tensor) -> Image.Image:
 
 
 def _finish(
-    held: Sequence[_LoadedImage],
+    held: Sequence[LoadedImage],
     settings: Settings,
     pool: ThreadPoolExecutor,
     done: list[Job] | Tally,
@@ -208,21 +205,21 @@ def _finish(
     device = torch.device(settings.device)
     parameters: dict[str, Any] = dict(settings.parameters)
     changed = corrupt(
-        [loaded.image.to(device) for loaded in held],
+        [image.to(device) for _, _, image in held],
         settings.corruption,
         severity=settings.severity,
         seed=settings.seed,
         # the digest of the file, so that noise does not depend on its name or folder
-        keys=[loaded.digest for loaded in held],
+        keys=[digest for _, digest, _ in held],
         variant=settings.variant,
         frost_textures=settings.frost_textures,
         **parameters,
     )
-    notes = [note_of(loaded.digest, settings) for loaded in held]
-    jobs = [loaded.job for loaded in held]
+    notes = [note_of(digest, settings) for _, digest, _ in held]
+    jobs = [job for job, _, _ in held]
     write = partial(_write, quality=settings.jpeg_quality, done=done)
-    for loaded, _ in zip(held, pool.map(write, changed, jobs, notes), strict=True):
-        yield FileOutcome(loaded.job, "written")
+    for job, _ in zip(jobs, pool.map(write, changed, jobs, notes), strict=True):
+        yield FileOutcome(job, "written")
 
 
 def _write(
