@@ -94,7 +94,7 @@ def test_an_overlap_table_is_shown_as_a_heat_map(run, copy, tmp_path):
 
 def test_results_of_another_schema_are_rejected(run, copy):
     rejected = run("report", spoil(copy, schema=2))
-    assert_rejected(rejected, "another version of eyechart (schema 2, not 7)")
+    assert_rejected(rejected, "another version of eyechart (schema 2, not 1)")
     assert not (copy / "report.html").exists()
 
 
