@@ -2,7 +2,7 @@
 
 import pytest
 
-from eyechart.core.phrases import count_of, first_names, verb
+from eyechart.core.phrases import count_of, first_names, listed, verb
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,7 @@ def test_the_first_names_are_followed_by_the_number_of_the_others():
     assert first_names(["a", "b", "c"]) == "a, b, c"
     assert first_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
     assert first_names(["a", "b", "c"], 1) == "a and 2 more"
+
+
+def test_enumerations_end_with_and():
+    assert listed(["a"]) == "a" and listed(["a", "b", "c"]) == "a, b and c" and listed([]) == ""

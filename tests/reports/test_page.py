@@ -25,13 +25,7 @@ from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.report import Report, load_report
 from eyechart.reports.series.report import TestSection as Section
 from eyechart.reports.series.run_sentences import energy_text, time_text
-from eyechart.reports.titles import (
-    corruption_title,
-    corruption_words,
-    groups_of,
-    listed,
-    title_below,
-)
+from eyechart.reports.titles import corruption_title, corruption_words, groups_of, title_below
 from eyechart.results.runs import Leaderboard
 from eyechart.results.standings import rank_models
 from eyechart.scores.registry import SCORES
@@ -423,4 +417,3 @@ def test_corruptions_are_called_as_humans_call_them():
     assert corruption_words("vcr/motion_blur") == "motion blur"
     assert corruption_words("vcr/gaussian_blur") == "Gaussian blur"
     assert corruption_words("jpeg_compression") == "JPEG compression"
-    assert listed(["a"]) == "a" and listed(["a", "b", "c"]) == "a, b and c" and listed([]) == ""

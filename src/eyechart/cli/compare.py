@@ -257,8 +257,8 @@ def print_board(
 
 
 def _print_discrete(console: "Console", discrete: "SeverityComparison", markdown: bool) -> None:
+    from eyechart.core.phrases import at_least
     from eyechart.reports.terminal.leaderboard import coverage_table
-    from eyechart.reports.titles import at_least
 
     print("Fixed severities (ImageNet-C) compared with continuous ones (VCR)")
     _print_note(discrete.note)

@@ -148,7 +148,7 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
     from rich.markup import escape
     from rich.table import Table
 
-    from eyechart.reports.titles import at_least
+    from eyechart.core.phrases import at_least
     from eyechart.testsets.coverage import TEXT_BINS
 
     table = Table(box=box.SIMPLE_HEAD)

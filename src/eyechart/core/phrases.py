@@ -1,6 +1,6 @@
-"""Phrases of messages: numbers with their nouns, and the first of many names."""
+"""Phrases of messages: numbers with their nouns, enumerations, and the first of many names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MAX_NAMES = 3
 """Maximum number of names that a sentence lists."""
@@ -57,3 +57,27 @@ def first_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as an enumeration, such as "a, b and c".
+
+    Example:
+        >>> listed(["fog", "snow", "frost"])
+        'fog, snow and frost'
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def at_least(counts: Iterable[float], word: str) -> str:
+    """Return minimum counts in words; several if runs differ.
+
+    Example:
+        >>> at_least([1], "sample")
+        'at least 1 sample'
+        >>> at_least([1, 20, 20], "sample")
+        'at least 1 and 20 samples'
+    """
+    distinct = list(dict.fromkeys(counts))
+    numbers = listed([f"{count:g}" for count in distinct])
+    return f"at least {numbers} {word if distinct == [1] else plural(2, word)}"

@@ -4,11 +4,10 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from eyechart.core.phrases import count_of
+from eyechart.core.phrases import count_of, listed
 from eyechart.gates.gate_results import GateResults, RuleResults
 from eyechart.gates.rules import Rule
 from eyechart.reports.terminal.markdown import bullets, escape, table
-from eyechart.reports.titles import listed
 
 if TYPE_CHECKING:
     from rich.table import Table

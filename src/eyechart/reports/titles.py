@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from eyechart.core.errors import UsageError
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import listed
 from eyechart.corruptions.suites.published import TITLES
 from eyechart.corruptions.suites.suite import load_suite, split_variant
 from eyechart.models.card import CARD_SUFFIXES
@@ -143,30 +143,6 @@ def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> s
     return "; ".join(f"{' and '.join(names)}: {source}" for source, names in by_source.items())
 
 
-def listed(words: Sequence[str]) -> str:
-    """Return words as an enumeration, such as "a, b and c".
-
-    Example:
-        >>> listed(["fog", "snow", "frost"])
-        'fog, snow and frost'
-    """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
-
-
-def at_least(counts: Iterable[float], word: str) -> str:
-    """Return minimum counts in words; several if runs differ.
-
-    Example:
-        >>> at_least([1], "sample")
-        'at least 1 sample'
-        >>> at_least([1, 20, 20], "sample")
-        'at least 1 and 20 samples'
-    """
-    distinct = list(dict.fromkeys(counts))
-    numbers = listed([f"{count:g}" for count in distinct])
-    return f"at least {numbers} {word if distinct == [1] else plural(2, word)}"
-
-
-def places(ranges: Iterable[tuple[float, float]]) -> str:
+def ranges_in_words(ranges: Iterable[tuple[float, float]]) -> str:
     """Return ranges of visual change in words: "0–0.1 and 0.9–1"."""
     return listed([interval_text(ends, delta_v_text) for ends in ranges])

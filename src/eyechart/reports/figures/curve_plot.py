@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.errors import UsageError
-from eyechart.core.phrases import count_of
+from eyechart.core.phrases import at_least, count_of
 from eyechart.core.storage.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
 from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.reports.series.report import ModelEntry, models_of
-from eyechart.reports.titles import at_least, short_space
+from eyechart.reports.titles import short_space
 from eyechart.results.schema import Results, check_results
 from eyechart.scores.registry import PROPERTIES
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from eyechart.core.phrases import plural, verb
+from eyechart.core.phrases import at_least, plural, verb
 from eyechart.reports.html.html_table import (
     MANY,
     NOTHING,
@@ -23,7 +23,7 @@ from eyechart.reports.html.html_table import (
     with_interval,
 )
 from eyechart.reports.series.report import Report, TestSection
-from eyechart.reports.titles import at_least, corruption_title, space_title, suite_title
+from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT

@@ -7,11 +7,12 @@ from pathlib import Path
 from markupsafe import Markup
 from PIL import Image, UnidentifiedImageError
 
+from eyechart.core.phrases import listed
 from eyechart.reports.html.html_table import delta, number, percent
 from eyechart.reports.html.page import image_uri
 from eyechart.reports.series.image_strips import StripPrediction, image_strip
 from eyechart.reports.series.report import Report, TestSection
-from eyechart.reports.titles import corruption_title, listed
+from eyechart.reports.titles import corruption_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage
 from eyechart.testsets.plan import CLEAN

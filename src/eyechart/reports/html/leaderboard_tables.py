@@ -5,7 +5,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import listed, plural
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.reports.html.html_table import (
     NOTHING,
@@ -25,7 +25,7 @@ from eyechart.reports.series.model_scores import MainScore, is_mean_marked, main
 from eyechart.reports.series.palette import CATEGORY_COLORS
 from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.series.report import ModelEntry, Report, TestSection
-from eyechart.reports.titles import corruption_title, corruption_words, listed
+from eyechart.reports.titles import corruption_title, corruption_words
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import HUMANS, LEADERBOARD, SCORES, Score, find
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import listed, plural
 from eyechart.core.storage.files import write_text
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.hidden_paths import PATHS, hidden_kinds, hide_paths
@@ -57,7 +57,6 @@ from eyechart.reports.titles import (
     SPACES,
     corruption_title,
     human_source,
-    listed,
     space_title,
     suite_title,
 )

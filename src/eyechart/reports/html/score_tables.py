@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from eyechart.core.phrases import plural, verb
+from eyechart.core.phrases import listed, plural, verb
 from eyechart.reports.html.html_table import (
     MANY,
     NOTHING,
@@ -31,7 +31,7 @@ from eyechart.reports.number_text import UNDETERMINED
 from eyechart.reports.series.model_errors import ErrorScores, error_columns, errors_in
 from eyechart.reports.series.model_scores import is_mean_marked, mark_note
 from eyechart.reports.series.report import Report, TestSection
-from eyechart.reports.titles import corruption_title, listed, short_names, space_title
+from eyechart.reports.titles import corruption_title, short_names, space_title
 from eyechart.results.model_results import ClassResults, SpaceResults
 from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import BY_RELEVANCE, DECLARED, HUMANS, SCORES, Score, find

@@ -10,7 +10,7 @@ from math import isnan
 
 from markupsafe import Markup
 
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import listed, plural
 from eyechart.humans.transfer import bare_name
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.html.html_table import (
@@ -25,7 +25,7 @@ from eyechart.reports.html.html_table import (
     style_of,
 )
 from eyechart.reports.series.report import ModelEntry, TestSection, lacks_data
-from eyechart.reports.titles import corruption_words, listed, short_names
+from eyechart.reports.titles import corruption_words, short_names
 from eyechart.results.curve_results import HumanComparison
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.published_results import implied_areas, is_packaged, packaged_caution

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from eyechart.core.phrases import listed
 from eyechart.reports.number_text import delta_v_text, estimate_text
 from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import ModelEntry, OfCorruption, TestSection, lacks_data
-from eyechart.reports.titles import corruption_words, listed, places, space_title
+from eyechart.reports.titles import corruption_words, ranges_in_words, space_title
 from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers, SampledCurve
 from eyechart.results.model_results import PropertyResults
 from eyechart.scores.curve_significance import Lead
@@ -101,7 +102,7 @@ class CurvePanel(OfCorruption):
             order = [f"the area under the curve is {listed(areas)}" if areas else ""]
         seen = "every Δv was observed"
         if self.gaps:
-            seen = f"nothing was observed at Δv {places(self.gaps)}"
+            seen = f"nothing was observed at Δv {ranges_in_words(self.gaps)}"
         sentences = (*order, _humans(self), seen)
         return (
             f"{PROPERTY_TITLES[self.letter].capitalize()} over visual change Δv under"
@@ -307,7 +308,7 @@ class AreaPanel(OfCorruption):
     def in_words(self) -> str:
         """Return a sentence that says who is ahead in which ranges of Δv."""
         sentences = [
-            f"{verb} ahead at Δv {places(ranges)}"
+            f"{verb} ahead at Δv {ranges_in_words(ranges)}"
             for side, verb in (("humans", "humans are"), ("model", "the model is"))
             if (ranges := _ranges(self.comparison.leads, side))
         ]

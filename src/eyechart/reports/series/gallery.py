@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from eyechart.core.arguments import as_int
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import listed, plural
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import one_of
 from eyechart.corruptions.declaration import Parameter, Values
@@ -26,7 +26,6 @@ from eyechart.corruptions.suites.suite import STRONGEST, Entry, Suite
 from eyechart.images.identity import named_keys
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE, Batch, to_rgb_levels
 from eyechart.reports.number_text import delta_v_text
-from eyechart.reports.titles import listed
 from eyechart.testsets.samples import LEVELS, mildest
 from eyechart.visual_change.registry import (
     DEFAULT_RULER,

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import listed
 from eyechart.humans.reference import Reference, title
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
 from eyechart.reports.series.report import Report
-from eyechart.reports.titles import listed
 from eyechart.results.curve_results import HumanExperiment, Numbers
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit, human_curve

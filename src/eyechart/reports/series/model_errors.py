@@ -7,15 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from eyechart.core.phrases import listed
 from eyechart.reports.number_text import percent_text, with_unit
 from eyechart.reports.series.report import ModelEntry, OfCorruption, TestSection, lacks_data
-from eyechart.reports.titles import (
-    corruption_words,
-    groups_of,
-    listed,
-    space_title,
-    title_below,
-)
+from eyechart.reports.titles import corruption_words, groups_of, space_title, title_below
 from eyechart.results.model_results import NormalizedErrors, SpaceResults
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate

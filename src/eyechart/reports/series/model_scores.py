@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import listed, plural
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import estimate_text, with_unit
 from eyechart.reports.series.report import ModelEntry, TestSection, lacks_data
-from eyechart.reports.titles import corruption_title, corruption_words, listed, space_title
+from eyechart.reports.titles import corruption_title, corruption_words, space_title
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.runs import Run
 from eyechart.scores.registry import (

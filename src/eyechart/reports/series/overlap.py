@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from eyechart.core.phrases import listed
 from eyechart.overlap.matrix import OverlapMatrix, cluster_order
 from eyechart.overlap.matrix_file import read_matrix
-from eyechart.reports.titles import corruption_title, corruption_words, listed
+from eyechart.reports.titles import corruption_title, corruption_words
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ Scores and ranks come from comparing runs; no results.json contains them.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from eyechart.core.phrases import listed
 from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.report import ModelEntry, Report
-from eyechart.reports.titles import corruption_title, corruption_words, listed
+from eyechart.reports.titles import corruption_title, corruption_words
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import CURVE_SCORES, SCORES
 from eyechart.stats.estimate import Estimate

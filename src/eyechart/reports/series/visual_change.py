@@ -6,12 +6,12 @@ ImageNet-C's fixed severities are shown next to VCR's continuous ones if a repor
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import at_least, plural
 from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.report import OfCorruption, Report, TestSection
-from eyechart.reports.titles import at_least, corruption_words, suite_title
+from eyechart.reports.titles import corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.testsets.coverage import CorruptionCoverage
 

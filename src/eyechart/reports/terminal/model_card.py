@@ -7,7 +7,7 @@ import yaml
 from markupsafe import Markup
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.phrases import count_of, plural
+from eyechart.core.phrases import at_least, count_of, listed, plural
 from eyechart.core.storage.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.pipeline.scoring.caveats import MARK
@@ -24,14 +24,7 @@ from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.series.run_sentences import energy_text, time_text
 from eyechart.reports.terminal.hub_results import model_index
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
-from eyechart.reports.titles import (
-    at_least,
-    corruption_title,
-    listed,
-    short_names,
-    space_title,
-    suite_title,
-)
+from eyechart.reports.titles import corruption_title, short_names, space_title, suite_title
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.runs import Run
 from eyechart.scores.registry import DECLARED, LEADERBOARD, OVERALL, SCORES, Score, find
