@@ -130,15 +130,13 @@ class Browser:
         recorded = self.recorded[self._run(query)]
         corruption, model = query.text("corruption"), query.text("model")
         if corruption not in recorded.corruptions:
-            raise RequestError(
-                404, str(unknown_name("corruption", corruption, recorded.corruptions))
-            )
+            raise unknown_name("corruption", corruption, recorded.corruptions)
         if model not in recorded.run.models:
-            raise RequestError(404, str(unknown_name("model", model, recorded.run.models)))
+            raise unknown_name("model", model, recorded.run.models)
         spaces = recorded.model(model).spaces
         space = query.parameters.get("space", next(iter(spaces)))
         if space not in spaces:
-            raise RequestError(404, str(unknown_name("label space", space, spaces)))
+            raise unknown_name("label space", space, spaces)
         return plain_reply(describe_samples(recorded, corruption, model, space))
 
     def _sample(self, query: "_Query") -> Reply:

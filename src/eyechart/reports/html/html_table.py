@@ -99,15 +99,11 @@ def with_interval(
     if known(value) is None:
         return NOTHING
     cell = marked(number(style, value), is_marked)
-    return Markup('{} <span class="interval">{}</span>').format(cell, bracketed(style, interval))
-
-
-def bracketed(style: Style, interval: Interval) -> Markup:
-    """Return an interval in brackets."""
     low, high = map(known, interval)
-    if low is None or high is None:
-        return Markup("[{}]").format(UNDETERMINED)
-    return Markup("[{}, {}]").format(number(style, low), number(style, high))
+    ends = Markup(UNDETERMINED)
+    if low is not None and high is not None:
+        ends = Markup("{}, {}").format(number(style, low), number(style, high))
+    return Markup('{} <span class="interval">[{}]</span>').format(cell, ends)
 
 
 def estimated(style: Style, estimate: Estimate, is_marked: bool = False) -> Markup:
