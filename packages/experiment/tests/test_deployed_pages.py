@@ -30,7 +30,7 @@ from experiment_visits import (  # noqa: E402
     study_texts,
 )
 from eyechart_experiment.languages import LANGUAGES, read_texts  # noqa: E402
-from eyechart_experiment.payments.payment_list import PayRates, read_payments  # noqa: E402
+from eyechart_experiment.payments import PayRates, read_payments  # noqa: E402
 from eyechart_experiment.server.routes import is_built  # noqa: E402
 from eyechart_experiment.simulate.robots import Robot  # noqa: E402
 from eyechart_experiment.simulate.simulation import (  # noqa: E402

@@ -148,7 +148,6 @@ def test_a_former_write_ahead_log_is_not_replayed_over_a_restored_database(folde
 def test_a_study_is_restored_on_a_machine_that_has_nothing_but_the_backup(folder, tmp_path, run):
     respond(folder, 4)
     before = responses(folder)
-    (folder.path / "payments.jsonl").write_text('{"a": 1}\n')
     (folder.path / "plan.txt").write_text("the plan")
     backup = back_up(folder, tmp_path / "backups")
     stimuli = contents(folder.stimuli)
@@ -159,7 +158,6 @@ def test_a_study_is_restored_on_a_machine_that_has_nothing_but_the_backup(folder
     assert done.status == 0 and "4 responses" in done.out, done.err
     again = open_study(elsewhere)
     assert responses(again) == before and contents(again.stimuli) == stimuli
-    assert (elsewhere / "payments.jsonl").read_text() == '{"a": 1}\n'
     assert (elsewhere / "plan.txt").read_text() == "the plan"
     assert elsewhere.stat().st_mode & 0o777 == 0o700
     assert (elsewhere / "secret").stat().st_mode & 0o777 == 0o600
@@ -191,14 +189,14 @@ def test_whoever_withdrew_after_a_backup_stays_deleted(folder, tmp_path, run):
         withdraw(client.study, goes)
 
 
-def test_newer_payments_and_withdrawals_are_not_replaced_by_older_ones(folder, tmp_path):
+def test_newer_files_are_not_replaced_by_older_ones(folder, tmp_path):
     respond(folder, 1)
-    ledger = folder.path / "payments.jsonl"
-    ledger.write_text("old\n")
+    plan = folder.path / "plan.txt"
+    plan.write_text("old\n")
     backup = back_up(folder, tmp_path / "backups")
-    ledger.write_text("old\nnew\n")
+    plan.write_text("old\nnew\n")
     restore(backup.folder)
-    assert ledger.read_text() == "old\nnew\n"
+    assert plan.read_text() == "old\nnew\n"
 
 
 def test_nothing_is_restored_while_a_server_runs_or_from_a_damaged_backup(folder, tmp_path, run):

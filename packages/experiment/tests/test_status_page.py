@@ -13,7 +13,7 @@ import pytest
 from commands import assert_rejected
 from experiment_invariants import rows
 from experiment_studies import Sizes, make_study
-from eyechart_experiment.payments.payment_list import PayRates
+from eyechart_experiment.payments import PayRates
 from eyechart_experiment.server import request_limits
 from eyechart_experiment.server.serve import exclusive_server, listen, make_server
 from eyechart_experiment.status_page import add_status_routes, read_monitor

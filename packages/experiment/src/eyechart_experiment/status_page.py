@@ -26,11 +26,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart_experiment.design.budget import Prices
-from eyechart_experiment.payments.paying import newest_listing
-from eyechart_experiment.payments.payment_list import (
+from eyechart_experiment.payments import (
     PayRates,
     SessionOutcome,
-    listed_rates,
     read_payments,
     usual_rates,
 )
@@ -242,10 +240,7 @@ def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = No
         with lock:
             monitor = kept.get("monitor")
             if monitor is None:
-                listing = newest_listing(study.folder.path)
-                # What was listed is what is owed; the planned pay only stands in before that.
-                usual = usual_rates(study.config, planned.pay, planned.currency)
-                rates = listed_rates(listing) if listing else usual
+                rates = usual_rates(study.config, planned.pay, planned.currency)
                 now = datetime.now(UTC)
                 monitor = read_monitor(study, rates, now, planned.fee_fraction, planned.fee_text)
                 kept["monitor"] = monitor

@@ -13,7 +13,7 @@ from experiment_pages import new_page, place  # noqa: E402
 from experiment_studies import Sizes, make_study  # noqa: E402
 from experiment_visits import BEYOND, ENLARGED, OUTER_WIDTH, study_texts  # noqa: E402
 from eyechart_experiment.languages import LANGUAGES  # noqa: E402
-from eyechart_experiment.payments.payment_list import PayRates  # noqa: E402
+from eyechart_experiment.payments import PayRates  # noqa: E402
 from eyechart_experiment.server.routes import is_built  # noqa: E402
 from eyechart_experiment.status_page import page_html, read_monitor  # noqa: E402
 from eyechart_experiment.storage.experiment_folder import connect_study  # noqa: E402

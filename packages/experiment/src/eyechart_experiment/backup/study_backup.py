@@ -28,7 +28,6 @@ from eyechart.core.storage.locks import lock_file
 from eyechart_experiment.design.stimulus_files import RENDERED
 from eyechart_experiment.design.study_build import RECORD
 from eyechart_experiment.export.preregistration import FILE as PREREGISTRATION
-from eyechart_experiment.payments.paying import FILE as LEDGER
 from eyechart_experiment.storage.database import open_database
 from eyechart_experiment.storage.database_tables import Base
 from eyechart_experiment.storage.experiment_folder import (
@@ -60,7 +59,7 @@ Digests = Mapping[str, tuple[int, str]]
 
 
 FILES = (
-    CONFIG, SECRET, PLAN, ROBOTS, PREREGISTRATION, LEDGER, RECORD, RENDERED,
+    CONFIG, SECRET, PLAN, ROBOTS, PREREGISTRATION, RECORD, RENDERED,
 )  # fmt: skip
 """Files of a study's folder that a backup contains if they exist."""
 

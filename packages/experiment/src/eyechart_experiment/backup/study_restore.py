@@ -60,8 +60,8 @@ def restore(backup: Path, study: Path | None = None) -> RestoredStudy:
     """Restore a backup into the folder of its study, or into another folder.
 
     The backup is checked before anything changes. The files of the current database are moved
-    aside. Other files of the study are kept if they exist: a list of payments or withdrawals may
-    be newer than the backup. Participants who have withdrawn since the backup are deleted again.
+    aside. Other files of the study are kept if they exist: a list of withdrawals may be newer than
+    the backup. Participants who have withdrawn since the backup are deleted again.
 
     Raises:
         UsageError: If the backup is damaged, the folder has another study, or a server is running.

@@ -3,7 +3,7 @@
 from eyechart.cli.shared.help import CommandLine
 from eyechart_experiment.cli.export import export, preregister, status
 from eyechart_experiment.cli.new import new
-from eyechart_experiment.cli.payments import pay, payments, recruit, verify
+from eyechart_experiment.cli.payments import payments, verify
 from eyechart_experiment.cli.serve import backup, close, forget, pilot, restore, serve, withdraw
 from eyechart_experiment.cli.simulate import simulate
 
@@ -15,10 +15,8 @@ app.command("backup")(backup)
 app.command("restore")(restore)
 app.command("status")(status)
 app.command("export")(export)
-app.command("recruit")(recruit)
 app.command("payments")(payments)
 app.command("verify")(verify)
-app.command("pay")(pay)
 app.command("close")(close)
 app.command("pilot")(pilot)
 app.command("withdraw")(withdraw)

@@ -1,4 +1,4 @@
-"""The interface of a recruitment platform: how participants arrive, return, and are paid.
+"""The interface of a recruitment platform: how participants arrive and return.
 
 Each platform has its own file in this package. Ids do not prove identity and are not verified. The
 command line reads the platforms' settings at every start, so this module imports nothing heavy.
@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
-from eyechart_experiment.recruiters.api.platform_api import PlatformApi
-
 Outcome = Literal["finished", "failed", "screened-out"]
 """How a session ended: all trials done, the qualification not passed, or too few trials left.
 
 Each outcome has its own completion code.
 """
 
-# No slash or percent sign: an id becomes part of the path of a platform's API request.
 ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
@@ -97,7 +94,6 @@ class Recruiter(ABC):
         form_hosts: Hosts to which the last page may send a form.
         frame_hosts: Hosts that may show the pages in an iframe.
         fees: What the platform charges, for estimates of the cost.
-        api: The platform's programming interface, if it has one.
     """
 
     name: ClassVar[str]
@@ -109,7 +105,6 @@ class Recruiter(ABC):
     form_hosts: ClassVar[tuple[str, ...]] = ()
     frame_hosts: ClassVar[tuple[str, ...]] = ()
     fees: ClassVar[tuple[PlatformFee, ...]] = ()
-    api: ClassVar[PlatformApi | None] = None
 
     @abstractmethod
     def address_help(self, address: str) -> str:

@@ -11,7 +11,6 @@ from sqlalchemy import func, select
 from eyechart.core.errors import UsageError
 from eyechart_experiment.design.budget import failed_share
 from eyechart_experiment.recruiters import RECRUITERS
-from eyechart_experiment.recruiters.api.platform_api import Payee
 from eyechart_experiment.recruiters.recruiter import Outcome
 from eyechart_experiment.storage.database_tables import (
     ACTIVE,
@@ -86,14 +85,16 @@ class Payment:
     """A session and what it earns.
 
     Attributes:
-        payee: The participant's pseudonym and platform ids; no ids once they were deleted.
+        participant: The participant's pseudonym.
+        ids: The participant's ids on the platform; empty once they were deleted.
         code: The completion code that the participant was shown; empty before the end.
         minutes: Time from joining to the end, or to the last request for a trial.
         excluded_by: Quality rules that the session violates. They do not change the amount.
     """
 
     platform: str
-    payee: Payee = field(repr=False)
+    participant: str
+    ids: Mapping[str, str] = field(repr=False)
     code: str
     outcome: SessionOutcome
     minutes: float
@@ -106,7 +107,7 @@ class Payment:
         """The participant's id on the platform; empty if there is none or it was deleted."""
         if self.platform == ROBOT:
             return ""
-        return self.payee.ids.get(RECRUITERS[self.platform].person, "")
+        return self.ids.get(RECRUITERS[self.platform].person, "")
 
     @property
     def platform_title(self) -> str:
@@ -117,7 +118,7 @@ class Payment:
         """Return the payment's row in the table, in the order of `HEAD`."""
         # Platform ids come from a participant's browser: they must not become formulas.
         return (
-            self.platform, safe(self.platform_id), self.payee.participant, self.code, self.outcome,
+            self.platform, safe(self.platform_id), self.participant, self.code, self.outcome,
             f"{self.minutes:.1f}", f"{self.amount:.2f}", safe(self.currency),
             " ".join(self.excluded_by),
         )  # fmt: skip
@@ -136,13 +137,6 @@ def usual_rates(config: StudyConfig, hourly: float, currency: str = "USD") -> Pa
     failed = (reward * Decimal(str(failed_share(config)))).quantize(CENT, ROUND_UP)
     # Rounding up may leave nothing of a small difference.
     return PayRates(reward, currency=currency, failed=failed if failed < reward else None)
-
-
-def listed_rates(listing: Mapping[str, object]) -> PayRates:
-    """Return the rates of a listing, as the ledger records it."""
-    reward, bonus = (Decimal(str(listing[name])) for name in ("reward", "bonus"))
-    failed = Decimal(str(listing["failed"])) if "failed" in listing else None
-    return PayRates(reward, bonus, str(listing["currency"]), failed)
 
 
 def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Payment]:
@@ -192,7 +186,8 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
         payments.append(
             Payment(
                 platform=participant.platform,
-                payee=Payee(participant.code, ids.get(session.id, {})),
+                participant=participant.code,
+                ids=ids.get(session.id, {}),
                 code=code,
                 outcome=outcome,
                 minutes=(until - session.created_at).total_seconds() / 60,

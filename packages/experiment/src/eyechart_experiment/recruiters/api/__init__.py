@@ -1,1 +1,0 @@
-"""How requests to the platforms' programming interfaces look, are signed and are sent."""
