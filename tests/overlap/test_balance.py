@@ -6,9 +6,8 @@ import pytest
 import published_scores as published
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import make_table
-from eyechart.overlap.benchmarks import balance_of, coverage_of, direct_test
+from eyechart.overlap.benchmarks import balance_of, coverage_of, direct_test, published_balance
 from eyechart.overlap.matrix import OverlapMatrix
-from eyechart.overlap.published_benchmarks import published_balance
 from eyechart.scores.baseline_tables import find_baseline
 from overlap_cases import CLEAN_7, CLEAN_8, small_table
 

@@ -10,8 +10,12 @@ import published_scores as published
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import write_accuracies
-from eyechart.overlap.benchmarks import balance_of, direct_test
-from eyechart.overlap.published_benchmarks import published_balance, published_direct_test
+from eyechart.overlap.benchmarks import (
+    balance_of,
+    direct_test,
+    published_balance,
+    published_direct_test,
+)
 from eyechart.scores.baseline_tables import find_baseline, joined_baseline
 from overlap_cases import CLEAN_1, CLEAN_7, CLEAN_8, paper_study
 

@@ -53,7 +53,7 @@ REGISTRIES = {
         {"scores/registry.py"},
         {
             "cli/compare.py": "examples in a help text",
-            "overlap/published_benchmarks.py": "columns of two published tables",
+            "overlap/benchmarks.py": "columns of two published tables",
             "reports/html/verdict.py": "the sentence that a report on one model begins with",
             "reports/html/leaderboard_tables.py": "columns of the first screen",
             "reports/series/model_scores.py": "the area that is compared with humans by its index",
@@ -109,7 +109,7 @@ REGISTRIES = {
         {"corruptions/suites/published.py"},
         {
             "cli/compare.py": "examples in a help text",
-            "overlap/published_benchmarks.py": "the published tables of two suites",
+            "overlap/benchmarks.py": "the published tables of two suites",
             "reports/figures/score_figures.py": "which two suites the figure needs",
             "results/study_models.py": "the models of each paper",
             "corruptions/suites/published.py": "the suite of each preset",

@@ -98,8 +98,12 @@ def balance(
     Prints the mean corruption error (mCE) of every model that was trained on one corruption; the
     closer these means are to each other, the more balanced the benchmark is.
     """
-    from eyechart.overlap.benchmarks import spread_intervals
-    from eyechart.overlap.published_benchmarks import BALANCE, check_published, published_balance
+    from eyechart.overlap.benchmarks import (
+        BALANCE,
+        check_published,
+        published_balance,
+        spread_intervals,
+    )
     from eyechart.reports.terminal.study_tables import (
         BALANCE_HEAD,
         balance_cells,
@@ -230,7 +234,7 @@ def coverage(
     the table has models trained on all corruptions of a benchmark (rows all:SUITE), their errors
     are also compared with the errors of the standard model.
     """
-    from eyechart.overlap.published_benchmarks import check_published, published_direct_test
+    from eyechart.overlap.benchmarks import check_published, published_direct_test
 
     check_latex(latex)
     # compute everything before printing, so that an error does not follow half a result
@@ -356,7 +360,7 @@ def _print_direct(
 
 def is_published(source: Path) -> bool:
     """Return whether the paper's tables are requested; an existing path takes precedence."""
-    from eyechart.overlap.published_benchmarks import PUBLISHED
+    from eyechart.overlap.benchmarks import PUBLISHED
 
     return str(source) == PUBLISHED and not source.exists()
 
