@@ -184,7 +184,7 @@ def test_the_clean_responses_that_consistency_is_measured_against_can_be_chosen(
         for out in (first[0], second)
     ]
     assert areas[0] == pytest.approx(1, abs=1e-6) and areas[1] < 0.2
-    assert "clean_responses" not in saved(first[0])["config"]
+    assert saved(first[0])["config"]["clean_responses"] is None
     assert saved(second)["config"]["clean_responses"] == "majority"
 
 
@@ -273,8 +273,13 @@ def test_a_run_by_another_version_of_the_ruler_is_not_resumed(
     assert_rejected(run(*words(folder, humans, copy, models=MODELS)), "ruler_version")
 
 
-def test_curves_that_were_fitted_differently_are_never_put_together(first, second, run):
-    assert_rejected(run("compare", first[0], second), "density is uniform", "beta:2,5")
+def test_curves_that_were_fitted_differently_are_never_put_together(first, second, run, tmp_path):
+    assert_rejected(run("compare", first[0], second), "clean_responses differs")
+    weighted = shutil.copytree(first[0], tmp_path / "weighted")
+    content = saved(weighted)
+    content["config"]["fit"]["density"] = saved(second)["config"]["fit"]["density"]
+    (weighted / "results.json").write_text(json.dumps(content), encoding="utf-8")
+    assert_rejected(run("compare", first[0], weighted), "density is uniform", "beta:2,5")
 
 
 def test_humans_as_baseline_need_their_definition(evaluate):

@@ -13,7 +13,8 @@ from mkdocs.config import load_config
 from browser import AXE, launched, opened, skip_without_browser, violations
 from places import ROOT
 
-NAMES = ("index", "corruptions", "experiment", "notebooks/compare_two_models")
+NOTEBOOK = "notebooks/compare_two_models"
+NAMES = ("index", "reference/corruptions", "experiment/experiment", NOTEBOOK)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def site(tmp_path_factory):
     """The folder of the built pages; links to pages that are left out lead nowhere."""
     folder = tmp_path_factory.mktemp("site")
     logging.getLogger("mkdocs").setLevel(logging.ERROR)
-    pages = [f"{name}.{'ipynb' if '/' in name else 'md'}" for name in NAMES]
+    pages = [f"{name}.{'ipynb' if name == NOTEBOOK else 'md'}" for name in NAMES]
     config = load_config(
         str(ROOT / "mkdocs.yml"),
         site_dir=str(folder),
@@ -46,7 +47,7 @@ def test_dialogs_pictures_and_headings_of_tables_have_a_name(site, name):
 def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_page(site):
     skip_without_browser()
     with launched() as browser:
-        for name in ("experiment", "notebooks/compare_two_models"):
+        for name in ("experiment/experiment", NOTEBOOK):
             for width, scheme in ((1440, "light"), (390, "dark")):
                 path = site / f"{name}.html"
                 with opened(browser, path, width, color_scheme=scheme) as found:
