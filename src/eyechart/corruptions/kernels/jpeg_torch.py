@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -36,11 +35,19 @@ CHROMINANCE = (
 SHIFT = 13
 """Number of fractional bits of the transform's factors; two more are kept between its passes."""
 
-# The multipliers of the fast DCT of Loeffler, Ligtenberg and Moschytz, in units of 2⁻¹³: for the
-# even sums, and for the odd differences alone and in pairs.
-EVEN_BOTH, EVEN_SECOND, EVEN_SIXTH = 4433, 6270, -15137
-ODD_OWN, ODD_ALL = (12299, 25172, 16819, 2446), 9633
-ODD_OUTER, ODD_INNER, ODD_FIRST, ODD_THIRD = -7373, -20995, -3196, -16069
+COSINES = (
+    (8192, 8192, 8192, 8192, 8192, 8192, 8192, 8192),
+    (11363, 9633, 6437, 2260, -2260, -6437, -9633, -11363),
+    (10703, 4433, -4433, -10703, -10703, -4433, 4433, 10703),
+    (9633, -2259, -11362, -6436, 6436, 11362, 2259, -9633),
+    (8192, -8192, -8192, 8192, 8192, -8192, -8192, 8192),
+    (6437, -11362, 2261, 9633, -9633, -2261, 11362, -6437),
+    (4433, -10704, 10704, -4433, -4433, 10704, -10704, 4433),
+    (2260, -6436, 9633, -11363, 11363, -9633, 6436, -2260),
+)
+"""The matrix of the fast DCT of Loeffler, Ligtenberg and Moschytz: √8 times the orthonormal one, in
+units of 2⁻¹³. libjpeg rounds its multipliers before it adds them, so some entries differ by one
+from the rounded cosines."""
 
 # RGB to Y, Cb, Cr in units of 2⁻¹⁶, and back.
 TO_GRAY, TO_BLUE, TO_RED = (19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329)
@@ -117,37 +124,7 @@ def _shifted(values: Tensor, bits: int) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _cosine(device: torch.device) -> Tensor:
-    """Return the 8 × 8 matrix of the fast DCT, √8 times the orthonormal one, in units of 2⁻¹³.
-
-    The factors are rounded before they are added, as in libjpeg, so some entries differ by one from
-    the rounded cosines.
-    """
-    matrix = np.zeros((8, 8))
-    # √8 times 1/√8, the constant row of the orthonormal matrix
-    matrix[0] = 1 << SHIFT
-    matrix[4] = np.array([1, -1, -1, 1, 1, -1, -1, 1]) << SHIFT
-    for row, outer, inner in (
-        (2, EVEN_BOTH + EVEN_SECOND, EVEN_BOTH),
-        (6, EVEN_BOTH, EVEN_BOTH + EVEN_SIXTH),
-    ):
-        matrix[row] = [outer, inner, -inner, -outer, -outer, -inner, inner, outer]
-    for row, half in zip((1, 3, 5, 7), _odd(), strict=True):
-        # cosines of odd frequency are antisymmetric about the middle of a block
-        matrix[row] = [*half, *(-half[::-1])]
-    return torch.from_numpy(matrix).to(device)
-
-
-def _odd() -> NDArray[np.int64]:
-    """Return the left half of the DCT matrix's rows 1, 3, 5 and 7, from libjpeg's multipliers."""
-    every, outer, inner = ODD_ALL, ODD_OUTER, ODD_INNER
-    first, third = every + ODD_FIRST, every + ODD_THIRD
-    shared = np.array([
-        [outer + first, every, first, outer + every],
-        [every, inner + third, inner + every, third],
-        [first, inner + every, inner + first, every],
-        [outer + every, third, every, outer + third],
-    ])  # fmt: skip
-    return shared + np.diag(ODD_OWN)
+    return torch.tensor(COSINES, dtype=torch.float64, device=device)
 
 
 def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:

@@ -132,8 +132,12 @@ def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor
     Along every row, and then along every column, pixels are sorted by their position plus a random
     shift. No pixel is lost or duplicated.
     """
+    # fitted to a loop that swaps every pixel in turn with a pixel at an offset of −reach …
+    # reach − 1, whose mean displacement is 0.87, 1.35, 2.55 and 5.65 px along each axis for a reach
+    # of 1, 2, 4 and 9
+    widest_shift = 1.2 * reach + 0.8 * np.minimum(reach, 1)
     # in 1/256 px: integers sort alike on every device
-    limit = np.round(_widest_shift(reach) * 256).astype(np.int64)
+    limit = np.round(widest_shift * 256).astype(np.int64)
     mixed = images
     for dim, stream in ((3, "across"), (2, "down")):
         halves = random.halves(stream, images.shape[2] * images.shape[3])
@@ -144,16 +148,6 @@ def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor
         else:
             mixed = swap_by_sorting(mixed, halves, limit, dim)
     return mixed
-
-
-def _widest_shift(reach: Values) -> Values:
-    """Return the size of the random shift that moves pixels as far, on average, as swaps would.
-
-    The shift is fitted to a loop that swaps every pixel in turn with a pixel at an offset of −reach
-    … reach − 1. The mean displacement of that loop is 0.87, 1.35, 2.55 and 5.65 px along each axis
-    for a reach of 1, 2, 4 and 9.
-    """
-    return np.asarray(1.2 * reach + 0.8 * np.minimum(reach, 1))
 
 
 def swap_by_sorting(images: Tensor, halves: Tensor, limit: NDArray[np.int64], dim: int) -> Tensor:

@@ -19,8 +19,15 @@ FARTHEST = 20
 EMBOSS = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
 FIXED = 1 << 16
 # OpenCV's weights for DIST_L2 with a 5 × 5 mask: 1, 1.4 and 2.1969 px
-STEPS = {(0, 1): FIXED, (1, 1): int(1.4 * FIXED), (1, 2): int(2.1969 * FIXED)}
-"""Chamfer distances of the 5 × 5 mask, in 1/65,536 px."""
+STEPS = (
+    (FIXED, ((-1, 0), (0, -1), (0, 1), (1, 0))),
+    (int(1.4 * FIXED), ((-1, -1), (-1, 1), (1, -1), (1, 1))),
+    (
+        int(2.1969 * FIXED),
+        ((-2, -1), (-2, 1), (-1, -2), (-1, 2), (1, -2), (1, 2), (2, -1), (2, 1)),
+    ),
+)
+"""Chamfer distances of the 5 × 5 mask in 1/65,536 px, each with its moves (down, across)."""
 TANGENT = 13_573
 """tan 22.5° in units of 2⁻¹⁵."""
 
@@ -106,8 +113,8 @@ def edge_distance(edges: Tensor) -> Tensor:
     distance = torch.where(edges, 0, limit).to(torch.int32)
     # A shortest path repeats one kind of move, then a second, then a third kind; doubling the step
     # reaches every number of repetitions in five rounds.
-    for (short, long), cost in STEPS.items():
-        for down, across in _directions(short, long):
+    for cost, moves in STEPS:
+        for down, across in moves:
             for times in (1, 2, 4, 8, 16):
                 # a longer jump would cost at least the limit and change nothing
                 if times * cost < limit:
@@ -116,17 +123,9 @@ def edge_distance(edges: Tensor) -> Tensor:
     return distance
 
 
-def _directions(short: int, long: int) -> list[tuple[int, int]]:
-    """Return all moves (down, across) by `short` along one axis and `long` along the other."""
-    signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
-    return sorted({(a * y, b * x) for y, x in ((short, long), (long, short)) for a, b in signs})
-
-
 def _shifted(images: Tensor, down: int, across: int, fill: int) -> Tensor:
     """Return the images moved by whole pixels; pixels from outside the image become `fill`."""
     height, width = images.shape[2:]
-    if abs(down) >= height or abs(across) >= width:
-        return torch.full_like(images, fill)
     sides = (max(across, 0), max(-across, 0), max(down, 0), max(-down, 0))
     padded = pad(images, sides, value=fill)
     top, left = max(-down, 0), max(-across, 0)
