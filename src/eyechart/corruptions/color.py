@@ -97,8 +97,6 @@ def contrast(
 )
 def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values) -> Tensor:
     """Change the HSV saturation; gray images are unchanged."""
-    if images.shape[1] == 1:
-        return images.clone()
     value = images.amax(dim=1, keepdim=True)
     chroma = value - images.amin(dim=1, keepdim=True)
     saturation = chroma.div_((value == 0).to(torch.float32).add_(value))
@@ -313,8 +311,6 @@ def color_distortion(
 )
 def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor:
     """Mix the image with its gray version; gray images are unchanged."""
-    if images.shape[1] == 1:
-        return images.clone()
     return (luma(images) - images).mul_(per_image(weight, images)).add_(images)
 
 

@@ -54,8 +54,10 @@ def diamond(radius: float) -> Offsets:
 
 
 @lru_cache(maxsize=256)
-def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
+def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets, tuple[float, ...]]:
     """Return three sets of pixels: a dash `dash` px long, the dots on its right, those on its left.
+
+    Fourth, how far the dash (up, down, left, right) and the dots (left, right) extend.
 
     The thickness of the dash is three fifths of its length. On each side there are five dots, each
     a fifth of the dash long, whose spacing is two fifths of the dash. If dots would be smaller than
@@ -76,11 +78,12 @@ def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
         )
         return np.stack((row.ravel(), column.ravel()), axis=1)
 
-    return (
-        bars([stretch(-2.5 * fifth, 5 * fifth)]),
-        bars([stretch(5.5 * fifth + dot * step, fifth) for dot in dots]),
-        bars([stretch(-10.5 * fifth + dot * step, fifth) for dot in dots]),
-    )
+    middle = bars([stretch(-2.5 * fifth, 5 * fifth)])
+    right = bars([stretch(5.5 * fifth + dot * step, fifth) for dot in dots])
+    left = bars([stretch(-10.5 * fifth + dot * step, fifth) for dot in dots])
+    (top, start), (bottom, stop) = middle.min(axis=0), middle.max(axis=0)
+    extent = (-top, bottom, -start, stop, -left[:, 1].min(), right[:, 1].max())
+    return middle, right, left, extent
 
 
 def stamp_indices(
@@ -128,8 +131,8 @@ def draw_objects(
 
 
 def present(count: Values, device: torch.device) -> Tensor:
-    """Return bool (B, n): whether each of the first n = max(count) objects is in its image."""
-    numbers = torch.arange(int(count.max()), device=device)
+    """Return bool (B, n): whether each of the first n = max(count, 1) objects is in its image."""
+    numbers = torch.arange(max(1, int(count.max())), device=device)
     return numbers < torch.from_numpy(count).to(device)[:, None]
 
 
@@ -179,8 +182,6 @@ def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, grays: Tensor) ->
 )
 def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
     """Draw disks, each in a random gray."""
-    if not count.any():
-        return images.clone()
     return _paint(images, *_round_objects(images, random, count, radius, disk))
 
 
@@ -193,8 +194,6 @@ def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
 )
 def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
     """Draw diamonds, each in a random gray."""
-    if not count.any():
-        return images.clone()
     return _paint(images, *_round_objects(images, random, count, radius, diamond))
 
 
@@ -207,8 +206,6 @@ def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
 )
 def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
     """Halve the distance to white inside each drop; overlapping drops halve it repeatedly."""
-    if not count.any():
-        return images.clone()
     batch, _, height, width = images.shape
     pixels, is_present, _ = _round_objects(images, random, count, radius, disk)
     # one more cell collects the pixels outside the image
@@ -221,22 +218,13 @@ def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) 
     return (1 - images).mul_(share).add_(images)
 
 
-@lru_cache(maxsize=256)
-def _extent(dash: float) -> tuple[float, ...]:
-    """Return how far the dash (up, down, left, right) and the dots (left, right) extend."""
-    middle, right, left = dotted_line(dash)
-    (top, start), (bottom, stop) = middle.min(axis=0), middle.max(axis=0)
-    return (-top, bottom, -start, stop, -left[:, 1].min(), right[:, 1].max())
-
-
 def _dotted_lines(
     random: ImageRandom, count: Values, dash: Values, lines: int, length: int
 ) -> Tensor:
     """Return bool (B, lines, length): whether dotted lines along the last axis cover a pixel."""
     device = random.device
-    dashes, rights, lefts = zip(*(dotted_line(float(one)) for one in dash), strict=True)
-    extent = np.array([_extent(float(one)) for one in dash], dtype=np.float64).T
-    up, down, left, right, far_left, far_right = extent
+    dashes, rights, lefts, extents = zip(*(dotted_line(float(one)) for one in dash), strict=True)
+    up, down, left, right, far_left, far_right = np.array(extents, dtype=np.float64).T
     is_present = present(count, device)
     drawn = draw_objects(random, (up, left), (down, right), (lines, length), 7)
     row, column, seventh = (values[:, : is_present.shape[1]] for values in drawn)
@@ -268,8 +256,6 @@ def artifacts(
     images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
 ) -> Tensor:
     """Draw short horizontal dotted lines, all in the same gray."""
-    if not count.any():
-        return images.clone()
     height, width = images.shape[-2:]
     covered = _dotted_lines(random, count, dash, height, width)
     return torch.where(covered[:, None], per_image(grey, images), images)
@@ -280,8 +266,6 @@ def vertical_artifacts(
     images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
 ) -> Tensor:
     """Draw short vertical dotted lines, all in the same gray."""
-    if not count.any():
-        return images.clone()
     height, width = images.shape[-2:]
     # horizontal lines of the transposed image
     covered = _dotted_lines(random, count, dash, width, height).mT
@@ -313,10 +297,8 @@ def obstruction(
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)
     # offset of a pixel from the first one in the square; negative before it
-    into_row, into_column = (
-        row - per_image(first_row, images),
-        column - per_image(first_column, images),
-    )
+    into_row = row - per_image(first_row, images)
+    into_column = column - per_image(first_column, images)
     last = per_image(side - 1, images)
     covered = (into_row >= 0) & (into_row <= last) & (into_column >= 0) & (into_column <= last)
     return torch.where(covered, per_image(grey, images), images)

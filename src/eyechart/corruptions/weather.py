@@ -105,10 +105,17 @@ def frost(
         pieces = []
         for row in rows:
             chosen = textures[_number(texture[row], len(textures))]
-            size = _pane_size(chosen, float(factor), height, width)
+            old_height, old_width = chosen.shape[1:]
+            # a pane is always larger than the image, so that a crop exists
+            larger = max(float(factor), (height + 1) / old_height, (width + 1) / old_width)
+            size = round(old_height * larger), round(old_width * larger)
             top, left = int(down[row] * (size[0] - height)), int(across[row] * (size[1] - width))
-            box = (top, left, top + height, left + width)
-            pieces.append(_piece(chosen, size, box, images.device))
+            if size[0] * size[1] <= LARGEST_PANE:
+                whole = _pane(chosen, size, images.device)
+                pieces.append(whole[:, top : top + height, left : left + width])
+            else:
+                box = (top, left, top + height, left + width)
+                pieces.append(_resize_piece(chosen, size, box).to(images.device))
         some = _as_pane(torch.stack(pieces), images)
         if len(rows) == len(images):
             pane = some
@@ -139,7 +146,17 @@ def vcr_frost(
     """Overlay a whole frosted pane, resized to the image."""
     indices = [_number(value, len(textures)) for value in texture]
     height, width = images.shape[2:]
-    pane = _as_pane(_fitted(textures, indices, height, width, images.device), images)
+    device = images.device
+    if height * width <= LARGEST_PANE:
+        stack = _fitted_panes(textures, height, width, device)
+        levels = stack[to_device(torch.tensor(indices), device)]
+    else:
+        resized = {
+            index: _resize(textures[index], height, width, "bicubic").to(device)
+            for index in {*indices}
+        }
+        levels = torch.stack([resized[index] for index in indices])
+    pane = _as_pane(levels, images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
 
 
@@ -159,40 +176,9 @@ LARGEST_PANE = 1 << 22
 """Panes with more pixels are not cached, and only their visible part is computed."""
 
 
-def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[int, int]:
-    """Return the texture's size at `scale`, or a larger size if needed to cover the image."""
-    rows, columns = texture.shape[1:]
-    # a pane is always larger than the image, so that a crop exists
-    factor = max(scale, (height + 1) / rows, (width + 1) / columns)
-    return round(rows * factor), round(columns * factor)
-
-
-def _piece(
-    texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int], device: torch.device
-) -> Tensor:
-    """Resize the texture to `size` and return its region `box` (top, left, bottom, right)."""
-    top, left, bottom, right = box
-    if size[0] * size[1] <= LARGEST_PANE:
-        return _pane(texture, size, device)[:, top:bottom, left:right]
-    return _resize_piece(texture, size, box).to(device)
-
-
 @lru_cache(maxsize=8)
 def _pane(texture: Tensor, size: tuple[int, int], device: torch.device) -> Tensor:
     return _resize(texture, *size, "bilinear").to(device)
-
-
-def _fitted(
-    textures: tuple[Tensor, ...], indices: list[int], height: int, width: int, device: torch.device
-) -> Tensor:
-    """Return the selected textures, each resized to the image."""
-    if height * width <= LARGEST_PANE:
-        stack = _fitted_panes(textures, height, width, device)
-        return stack[to_device(torch.tensor(indices), device)]
-    resized = {
-        index: _resize(textures[index], height, width, "bicubic").to(device) for index in {*indices}
-    }
-    return torch.stack([resized[index] for index in indices])
 
 
 @lru_cache(maxsize=8)
@@ -367,21 +353,17 @@ def spatter(
     field = field.mul_(per_image(spread, images)).add_(per_image(mean, images))
     liquid = smooth(field, sigma)
     limit = per_image(threshold, images)
-    muddy = torch.from_numpy(mud == 1).to(images.device).reshape(-1, 1, 1, 1)
     if mud.all():
         return _mud(images, liquid > limit, strength)
     layer = truncate_levels((liquid * (liquid >= limit)).clamp(0, 1))
-    watery = _water(images, layer, strength)
-    if not mud.any():
-        return watery
-    return torch.where(muddy, _mud(images, liquid > limit, strength), watery)
-
-
-def _water(images: Tensor, layer: Tensor, strength: Values) -> Tensor:
     relief = layer * water_relief(layer.to(torch.uint8)).to(torch.float32)
     peak = relief.amax(dim=(1, 2, 3), keepdim=True)
     relief = relief / torch.where(peak == 0, 1.0, peak) * per_image(strength, images)
-    return images + relief * _tint((175, 238, 238), images)
+    watery = images + relief * _tint((175, 238, 238), images)
+    if not mud.any():
+        return watery
+    muddy = torch.from_numpy(mud == 1).to(images.device).reshape(-1, 1, 1, 1)
+    return torch.where(muddy, _mud(images, liquid > limit, strength), watery)
 
 
 def _mud(images: Tensor, wet: Tensor, softness: Values) -> Tensor:
