@@ -10,7 +10,6 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions.declaration import Assets
 from eyechart.corruptions.library import CORRUPTIONS
 from eyechart.corruptions.occlusion import MOST
 from eyechart.corruptions.suites.apply import corrupt
@@ -43,14 +42,14 @@ def apply(name: str, images: Tensor, *, seed: int = 0, **values: float | list[fl
         key: np.broadcast_to(np.asarray(value, dtype=np.float64), (batch,)).copy()
         for key, value in values.items()
     }
-    return CORRUPTIONS[name](images, randomness(batch, seed), given, Assets())
+    return CORRUPTIONS[name](images, randomness(batch, seed), given, {})
 
 
 def at_severity(entry: Entry, images: Tensor, severity: float, seed: int = 0) -> Tensor:
     random = randomness(len(images), seed)
     strength = np.full(len(images), severity, dtype=np.float64)
     values = resolve(entry, strength, {}, min(images.shape[-2:]), random)
-    return entry.corruption(images, random, values, Assets()).clamp(0, 1)
+    return entry.corruption(images, random, values, {}).clamp(0, 1)
 
 
 def levels(images: Tensor) -> NDArray[np.int64]:
@@ -118,7 +117,7 @@ class TestEveryCandidate:
             clean = entry.corruption.parameter(name).clean
             if clean is not None:
                 values[name] = np.full(2, clean)
-        result = entry.corruption(images, random, values, Assets())
+        result = entry.corruption(images, random, values, {})
         assert (levels(result) == levels(images)).all()
 
     def test_the_strong_end_changes_something_at_any_size(self, entry: Entry) -> None:
@@ -134,14 +133,14 @@ class TestEveryCandidate:
         before = images.clone()
         random = randomness(3)
         values = draw_from_domain(entry, random)
-        together = entry.corruption(images, random, values, Assets())
+        together = entry.corruption(images, random, values, {})
         assert torch.equal(images, before)
         for index in range(3):
             alone = entry.corruption(
                 images[index : index + 1],
                 random.part(index, index + 1),
                 {name: value[index : index + 1] for name, value in values.items()},
-                Assets(),
+                {},
             )
             assert torch.equal(alone[0], together[index])
 

@@ -9,7 +9,6 @@ from skimage import data
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions.declaration import Assets
 from eyechart.corruptions.library import CORRUPTIONS
 
 CPU = torch.device("cpu")
@@ -52,4 +51,4 @@ def values(batch: int, **given: float | list[float]) -> dict[str, np.ndarray]:
 def apply(name: str, images: Tensor, *, seed: int = 0, **given: float | list[float]) -> Tensor:
     """Call a corruption function itself: nothing is clipped, stored in 8 bits or drawn."""
     batch = len(images)
-    return CORRUPTIONS[name](images, randomness(batch, seed), values(batch, **given), Assets())
+    return CORRUPTIONS[name](images, randomness(batch, seed), values(batch, **given), {})

@@ -4,8 +4,7 @@ Sampling, validation, help texts, docs and the gallery all read these declaratio
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -129,15 +128,11 @@ class Parameter:
         return low + uniform * (high - low)
 
 
-@dataclass(frozen=True)
-class Assets:
-    """Data that some corruptions need in addition to the image; the suites load it.
+Assets = Mapping[str, object]
+"""Data that some corruptions need in addition to the image, by keyword; the suites load it.
 
-    `textures`: frost textures. `styles`: a trained style transfer network.
-    """
-
-    textures: tuple[Tensor, ...] = field(default=())
-    styles: Any = None
+`textures`: frost textures. `styles`: a trained style transfer network.
+"""
 
 
 Apply = Callable[..., Tensor]
@@ -194,10 +189,8 @@ class Corruption:
 
         `rounding`: how the caller rounds to uint8, if it does; the function may do that itself.
         """
-        needed = {self.needs: getattr(assets, self.needs)} if self.needs else {}
-        if self.rounds:
-            needed["rounding"] = rounding
-        return self.apply(images, random, **needed, **values)
+        how = {"rounding": rounding} if self.rounds else {}
+        return self.apply(images, random, **assets, **how, **values)
 
 
 CORRUPTIONS: Registry[Corruption] = Registry("corruption function")
@@ -220,7 +213,7 @@ def corruption(
         family: one of `FAMILIES`.
         *parameters: the keyword arguments of the function.
         random: whether the function uses random numbers; implied by drawn parameters.
-        needs: the attribute of `Assets` that the function takes as a keyword.
+        needs: the keyword of `Assets` that the function takes.
         takes: the image format: "unit" (float32), "levels" (uint8) or "either".
         rounds: whether the function takes the keyword `rounding`, a rounding of its result or None.
         source_map: the closed form of the map by which the function moves pixels.

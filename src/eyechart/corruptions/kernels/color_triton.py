@@ -4,8 +4,6 @@ The arithmetic is that of `color.py`, operation by operation, so that the result
 bit: divisions are correctly rounded, and products and sums are not fused.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 import triton
@@ -43,7 +41,7 @@ def to_bytes_in_triton(images: Tensor, target: Tensor, amount: float) -> None:
     """Store float32 images as gray levels: 255 · image + amount, cut off, in `target` (uint8)."""
     source = images.contiguous()
     # products and sums stay separate, as in torch
-    _to_bytes[_blocks(source)](
+    _to_bytes[(triton.cdiv(source.numel(), LEVELS_BLOCK),)](
         source, target, source.numel(), AMOUNT=amount, BLOCK=LEVELS_BLOCK, enable_fp_fusion=False
     )
 
@@ -52,12 +50,10 @@ def to_unit_in_triton(levels: Tensor, unit: float) -> Tensor:
     """Return uint8 gray levels times `unit`, as float32."""
     source = levels.contiguous()
     out = torch.empty(source.shape, dtype=torch.float32, device=source.device)
-    _to_unit[_blocks(source)](source, out, source.numel(), UNIT=unit, BLOCK=LEVELS_BLOCK)
+    _to_unit[(triton.cdiv(source.numel(), LEVELS_BLOCK),)](
+        source, out, source.numel(), UNIT=unit, BLOCK=LEVELS_BLOCK
+    )
     return out
-
-
-def _blocks(source: Tensor) -> tuple[int]:
-    return (triton.cdiv(source.numel(), LEVELS_BLOCK),)
 
 
 BLOCK = 1024
@@ -182,11 +178,12 @@ def _jitter(  # type: ignore[no-untyped-def]
 
 def shift_hsv_in_triton(images: Tensor, hue: Values, saturation: Values, value: Values) -> Tensor:
     """Return color images (B, 3, H, W) with these amounts added to hue, saturation and value."""
-    numbers = _on_device(np.stack((hue, saturation, value), axis=1).astype(np.float32), images)
+    amounts = np.stack((hue, saturation, value), axis=1).astype(np.float32)
+    numbers = to_device(torch.from_numpy(amounts), images.device)
     images = images.contiguous()
     out = torch.empty_like(images)
     pixels = images.shape[2] * images.shape[3]
-    _shift_hsv[_grid(images, pixels)](
+    _shift_hsv[len(images), triton.cdiv(pixels, BLOCK)](
         images, out, numbers, pixels, BLOCK=BLOCK, enable_fp_fusion=False
     )
     return out
@@ -196,23 +193,15 @@ def jitter_in_triton(images: Tensor, steps: NDArray[np.int64], factors: Values) 
     """Return color images after four `steps` (B, 4), with the factor or amount of each step."""
     images = images.contiguous()
     pixels = images.shape[2] * images.shape[3]
-    numbers = (
-        _on_device(steps.astype(np.int32), images),
-        _on_device(factors.astype(np.float32), images),
-    )
+    numbers = [
+        to_device(torch.from_numpy(array), images.device)
+        for array in (steps.astype(np.int32), factors.astype(np.float32))
+    ]
     totals = torch.zeros(len(images), dtype=torch.int64, device=images.device)
     out = torch.empty_like(images)
     for final in (False, True):
-        _jitter[_grid(images, pixels)](
+        _jitter[len(images), triton.cdiv(pixels, BLOCK)](
             images, out, totals, *numbers, pixels, SHARE=1 / (pixels * GRID), GRID=GRID, UNIT=UNIT,
             FINAL=final, BLOCK=BLOCK, enable_fp_fusion=False,
         )  # fmt: skip
     return out
-
-
-def _on_device(array: NDArray[Any], images: Tensor) -> Tensor:
-    return to_device(torch.from_numpy(array), images.device)
-
-
-def _grid(images: Tensor, pixels: int) -> tuple[int, int]:
-    return len(images), triton.cdiv(pixels, BLOCK)

@@ -83,18 +83,11 @@ FROST = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=5)
 def frost_textures(folder: str | None = None) -> tuple[Tensor, ...]:
     """Return the frost textures, uint8 (3, H, W): generated, or the images in `folder`."""
-    return _generated_textures() if folder is None else _textures_in(folder)
-
-
-@lru_cache(maxsize=1)
-def _generated_textures() -> tuple[Tensor, ...]:
-    return tuple(make_frost(statistics, number) for number, statistics in enumerate(FROST))
-
-
-@lru_cache(maxsize=4)
-def _textures_in(folder: str) -> tuple[Tensor, ...]:
+    if folder is None:
+        return tuple(make_frost(statistics, number) for number, statistics in enumerate(FROST))
     images = [read_image(file.path).convert("RGB") for file in find_image_files([Path(folder)])]
     return tuple(torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images)
 
@@ -106,7 +99,11 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
     ranks = np.empty(field.size)
     # stable, so that equal values get the same ranks on every machine
     ranks[np.argsort(field, axis=None, kind="stable")] = (np.arange(field.size) + 0.5) / field.size
-    gray = np.interp(ranks * 100, PERCENTILES, _ends(statistics.gray))
+    known = statistics.gray
+    # the extremes were not measured; they are extrapolated from the nearest percentiles
+    low = max(0.0, known[0] - (known[1] - known[0]) / 2)
+    high = min(255.0, known[-1] + (known[-1] - known[-2]) / 4)
+    gray = np.interp(ranks * 100, PERCENTILES, [low, *known, high])
     shade = ((gray - gray.mean()) / gray.std()).reshape(statistics.size)
     colors = [
         np.clip(np.floor(mean + deviation * shade + 0.5), 0, 255)
@@ -148,14 +145,6 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     return np.asarray(detail * uneven + slow / slow.std())
 
 
-def _ends(gray: tuple[float, ...]) -> list[float]:
-    """Return the five percentiles, preceded by a darkest and followed by a brightest value."""
-    # the extremes were not measured; they are extrapolated from the nearest percentiles
-    low = max(0.0, gray[0] - (gray[1] - gray[0]) / 2)
-    high = min(255.0, gray[-1] + (gray[-1] - gray[-2]) / 4)
-    return [low, *gray, high]
-
-
 VARIABLE = "EYECHART_STYLE_TRANSFER"
 """The environment variable with the path of a trained style transfer network."""
 
@@ -166,10 +155,10 @@ def assets_of(entry: Entry, frost: str | None = None) -> Assets:
     """Return an entry's assets; `frost`: a texture folder to use instead of generated textures."""
     needs = entry.corruption.needs
     if needs == "textures":
-        return Assets(textures=frost_textures(frost))
+        return {"textures": frost_textures(frost)}
     if needs == "styles":
-        return Assets(styles=read_styles(style_file()))
-    return Assets()
+        return {"styles": read_styles(style_file())}
+    return {}
 
 
 def is_ready(entry: Entry) -> bool:
@@ -220,14 +209,8 @@ def write_styles(styles: Styles, path: Path) -> None:
     """Write a trained style transfer network atomically."""
     channels = styles.means.shape[1]
     weights = {name: value.cpu() for name, value in styles.network.state_dict().items()}
-    held = {
-        MARK: VERSION,
-        "channels": channels,
-        "weights": weights,
-        "means": styles.means.cpu(),
-        "deviations": styles.deviations.cpu(),
-    }
-    write_torch(held, path)
+    moments = {"means": styles.means.cpu(), "deviations": styles.deviations.cpu()}
+    write_torch({MARK: VERSION, "channels": channels, "weights": weights, **moments}, path)
 
 
 def read_styles(path: Path) -> Styles:

@@ -174,27 +174,19 @@ def describe_corruption(name: str, variant: str | None = None) -> Description:
     )
 
 
-def moved_by_severity(entry: Entry) -> list[Parameter]:
-    """Return the parameters whose values depend on the severity alone."""
+def severity_table(entry: Entry) -> dict[str, tuple[float, ...]]:
+    """Return the values at severities 1…5 of the parameters that depend on the severity alone."""
     in_levels = {name for table in entry.levels.values() for name in table}
     on_path = {name for name, ends in entry.path.items() if ends != DRAWN}
-    return [
-        parameter
-        for parameter in entry.corruption.parameters
-        if parameter.name in in_levels | on_path
-    ]
-
-
-def severity_table(entry: Entry, side: int = TABLE_SIDE) -> dict[str, tuple[float, ...]]:
-    """Return the values of these parameters at severities 1…5, for images of `side` px."""
     severity = np.array(SEVERITIES, dtype=np.float64)
     keys = torch.zeros(len(SEVERITIES), dtype=torch.int64)
     # `resolve` needs random numbers, but they do not affect the parameters shown here
     random = ImageRandom(keys, [0] * len(SEVERITIES), torch.device("cpu"))
-    values = resolve(entry, severity, {}, side, random)
+    values = resolve(entry, severity, {}, TABLE_SIDE, random)
     return {
-        parameter.name: tuple(float(value) for value in values[parameter.name])
-        for parameter in moved_by_severity(entry)
+        name: tuple(map(float, some_values))
+        for name, some_values in values.items()
+        if name in in_levels | on_path
     }
 
 

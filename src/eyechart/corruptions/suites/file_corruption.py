@@ -47,15 +47,11 @@ class FileOutcome:
     why: str = ""
 
 
+@dataclass
 class Tally:
     """Counts the jobs whose output file exists."""
 
-    def __init__(self) -> None:
-        self.count = 0
-
-    def append(self, _: Job) -> None:
-        """Count one more job."""
-        self.count += 1
+    count: int = 0
 
 
 class Sources:
@@ -77,7 +73,11 @@ class Sources:
     def _levels(self, path: Path) -> Tensor:
         with DECODING.hold(n_pixels(path)):
             image = read_image(path, None if self._how is None else self._how.window)
-            levels = _to_tensor(image) if self._how is None else self._how(image)
+            if self._how is None:
+                pixels = torch.from_numpy(np.array(image))
+                levels = pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1).contiguous()
+            else:
+                levels = self._how(image)
         # the same validation as in `corrupt`, but for this image alone
         to_batch(levels)
         return levels
@@ -93,7 +93,7 @@ def corrupt_files(
     *,
     overwrite: bool = False,
     replacing: bool = False,
-    done: list[Job] | Tally | None = None,
+    done: Tally,
     sources: Sources | None = None,
 ) -> Generator[FileOutcome]:
     """Corrupt the images and yield the outcome for each as soon as it is known.
@@ -108,11 +108,10 @@ def corrupt_files(
         settings: how images are corrupted.
         overwrite: whether existing results are replaced.
         replacing: whether results from other settings are replaced.
-        done: collects every job whose result exists, including jobs that are not yielded because of
+        done: counts every job whose result exists, including jobs that are not yielded because of
             an interrupt.
         sources: reads the images; share it between calls for the same images.
     """
-    done = Tally() if done is None else done
     prepare = partial(
         _prepare,
         # without sharing every image is read once, so there is nothing to cache
@@ -128,7 +127,7 @@ def corrupt_files(
             for prepared in pool.map(prepare, some_jobs):
                 if isinstance(prepared, FileOutcome):
                     if prepared.state == "kept":
-                        done.append(prepared.job)
+                        done.count += 1
                     yield prepared
                 else:
                     held.append(prepared)
@@ -186,21 +185,11 @@ def _prepare(
     return job, digest, image
 
 
-def _to_tensor(image: Image.Image) -> Tensor:
-    levels = torch.from_numpy(np.array(image))
-    return levels[None] if levels.ndim == 2 else levels.permute(2, 0, 1).contiguous()
-
-
-def _to_image(levels: Tensor) -> Image.Image:
-    rows = levels.cpu()
-    return Image.fromarray((rows[0] if len(rows) == 1 else rows.permute(1, 2, 0)).numpy())
-
-
 def _finish(
     held: Sequence[LoadedImage],
     settings: Settings,
     pool: ThreadPoolExecutor,
-    done: list[Job] | Tally,
+    done: Tally,
 ) -> Iterator[FileOutcome]:
     device = torch.device(settings.device)
     parameters: dict[str, Any] = dict(settings.parameters)
@@ -222,14 +211,13 @@ def _finish(
         yield FileOutcome(job, "written")
 
 
-def _write(
-    levels: Tensor, job: Job, note: str, quality: int | None, done: list[Job] | Tally
-) -> None:
-    target = job.target
+def _write(levels: Tensor, job: Job, note: str, quality: int | None, done: Tally) -> None:
+    target, rows = job.target, levels.cpu()
+    image = Image.fromarray((rows[0] if len(rows) == 1 else rows.permute(1, 2, 0)).numpy())
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_image(_to_image(levels), target, quality=quality, note=note)
+        write_image(image, target, quality=quality, note=note)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
     # by the thread that wrote it: after an interrupt the outcome may never be yielded
-    done.append(job)
+    done.count += 1

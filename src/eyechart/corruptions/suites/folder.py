@@ -6,6 +6,7 @@ corrupts and writes the images.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -34,7 +35,6 @@ from eyechart.images.stimulus import find_stimulus
 RECORD = "eyechart.json"
 SCHEMA = 1
 SUFFIX_OF = {"png": ".png", "jpeg": ".jpg"}
-SAME_FORMAT = {"jpg": "jpeg"}
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def check_settings(settings: Settings) -> Settings:
         # raises if the network is missing, before a folder is created
         assets_of(entry)
         network = assets_mark(entry)
-    format = SAME_FORMAT.get(settings.format, settings.format)
+    format = "jpeg" if settings.format == "jpg" else settings.format
     if format not in SUFFIX_OF:
         raise UsageError(f"format must be png or jpeg, got {settings.format}.")
     quality = JPEG_QUALITY if settings.jpeg_quality is None else settings.jpeg_quality
@@ -124,30 +124,20 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
     """
     if any(path.is_dir() and resolved_path(path) == resolved_path(out) for path in images):
         raise UsageError(f"{out} contains the input images: choose another folder for --out.")
-    kept: list[ImageFile] = []
-    left_out: dict[Path, int] = {}
-    for image in find_image_files(images, leave_out=out):
-        folder = _result_folder(image)
-        if folder is None:
-            kept.append(image)
-        else:
-            left_out[folder] = left_out.get(folder, 0) + 1
+    found = [(image, _result_folder(image)) for image in find_image_files(images, leave_out=out)]
+    kept = [image for image, folder in found if folder is None]
     if not kept:
         raise UsageError(
             f"All images in {images[0]} were written by eyechart: to corrupt them again, "
             "give the folder that directly contains them."
         )
-    return kept, left_out
+    return kept, Counter(folder for _, folder in found if folder is not None)
 
 
 def _result_folder(image: ImageFile) -> Path | None:
     """Return the folder of earlier results that contains the image; None if it is not a result."""
     below = image.path.parents[: len(image.relative.parts) - 1]
-    return next((folder for folder in below if _has_record(folder)), None)
-
-
-def _has_record(folder: Path) -> bool:
-    return (folder / RECORD).exists()
+    return next((folder for folder in below if (folder / RECORD).exists()), None)
 
 
 def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Job]:
@@ -245,7 +235,7 @@ def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     """Raise an error if the folder has other results; return whether an overwrite is unfinished."""
     # looked for before the record, which a shard that starts at the same time writes first
     existing = next((job.target for job in jobs if job.target.exists()), None)
-    if not _has_record(out):
+    if not (out / RECORD).exists():
         if existing is not None:
             raise UsageError(f"{existing} was not written by this command: {_instead(settings)}.")
         return False
@@ -268,7 +258,7 @@ def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
 
 def recorded_versions(out: Path, settings: Settings) -> dict[str, int] | None:
     """Return the corruption versions above 1 in a folder's record; None if there is no record."""
-    if not _has_record(out):
+    if not (out / RECORD).exists():
         return None
     recorded, _ = _read_record(out / RECORD, _instead(settings))
     of_corruptions: dict[str, int] = recorded["corruption_versions"]

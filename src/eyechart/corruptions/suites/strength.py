@@ -63,8 +63,12 @@ def resolve(
         if name in fixed:
             parameter.check(fixed[name])
             value = fixed[name]
+        elif name in entry.path:
+            value = _along_path(entry, parameter, severity, random)
+        elif any(name in table for table in entry.levels.values()):
+            value = _along_levels(entry, parameter, severity, side)
         else:
-            value = _follow(entry, parameter, severity, side, random)
+            value = _draw(entry, parameter, random)
         # published tables end at 299 px; for larger images, lengths scale with the side
         stretch = side / (entry.reference_side or LARGEST_TABLE)
         if parameter.scales_with_size and entry.reference_side is not None:
@@ -110,16 +114,6 @@ def _draw(entry: Entry, parameter: Parameter, random: ImageRandom) -> Values:
     low, high = entry.domain.get(parameter.name, (parameter.low, parameter.high))
     # the stream is named after the parameter: renaming a parameter changes pixels
     return parameter.sample(random.scalar(f"parameter {parameter.name}"), low, high)
-
-
-def _follow(
-    entry: Entry, parameter: Parameter, severity: Values, side: int, random: ImageRandom
-) -> Values:
-    if parameter.name in entry.path:
-        return _along_path(entry, parameter, severity, random)
-    if any(parameter.name in table for table in entry.levels.values()):
-        return _along_levels(entry, parameter, severity, side)
-    return _draw(entry, parameter, random)
 
 
 def _along_path(

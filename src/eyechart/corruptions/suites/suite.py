@@ -4,7 +4,7 @@ The published suites are YAML files in the folder `data`; custom suites have the
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -246,11 +246,8 @@ def _entry(item: object, suite: str, shared: Fields) -> Entry:
     for key in ("name", "group"):
         if key not in fields:
             raise ValueError(f"{key} is missing in an entry")
-    fields.update(_tuples(fields))
-    variants = {
-        name: {**changes, **_tuples(changes)}
-        for name, changes in fields.pop("variants", {}).items()
-    }
+    fields = _with_tuples(fields)
+    variants = {name: _with_tuples(changes) for name, changes in fields.pop("variants", {}).items()}
     # usually the function has the name of the corruption
     fields.setdefault("function", fields["name"])
     entry = Entry(suite=suite, variants=variants, **fields)
@@ -267,43 +264,29 @@ def _same_as(item: Fields, suite: str) -> Entry:
             raise ValueError(
                 f"with same_as, only {' and '.join(BESIDE_SAME_AS[1:])} are allowed, got {key}"
             )
-    entry = replace(_named(str(item["same_as"])).in_variant(item.get("variant")), suite=suite)
+    reference = str(item["same_as"])
+    source, colon, name = reference.partition(":")
+    if not colon:
+        raise ValueError(f"same_as must be suite:name, got {reference}")
+    entries = {entry.name: entry for entry in load_suite(source)}
+    if name not in entries:
+        raise unknown_name("corruption", name, entries)
+    entry = replace(entries[name].in_variant(item.get("variant")), suite=suite)
     if "severity" in item:
         entry = replace(entry, severity=_severity(item["severity"]))
         _check(entry)
     return entry
 
 
-def _named(text: str) -> Entry:
-    """Return the entry that "suite:name" refers to."""
-    source, colon, name = text.partition(":")
-    if not colon:
-        raise ValueError(f"same_as must be suite:name, got {text}")
-    entries = {entry.name: entry for entry in load_suite(source)}
-    if name not in entries:
-        raise unknown_name("corruption", name, entries)
-    return entries[name]
+def _levels(tables: Fields) -> dict[int, dict[str, tuple[float, ...]]]:
+    return {
+        int(side): {name: _numbers(name, values) for name, values in table.items()}
+        for side, table in tables.items()
+    }
 
 
-def _tuples(fields: Fields) -> Fields:
-    """Return the nested tables of an entry with tuples instead of lists."""
-    tables: Fields = {}
-    if "levels" in fields:
-        tables["levels"] = {
-            int(side): {name: _numbers(name, values) for name, values in table.items()}
-            for side, table in fields["levels"].items()
-        }
-    if "severity" in fields:
-        tables["severity"] = _severity(fields["severity"])
-    if "logarithmic" in fields:
-        tables["logarithmic"] = tuple(fields["logarithmic"])
-    for key in ("path", "domain"):
-        if key in fields:
-            tables[key] = {
-                name: value if value == DRAWN else _numbers(name, value)
-                for name, value in fields[key].items()
-            }
-    return tables
+def _ranges(ranges: Fields) -> Fields:
+    return {name: ends if ends == DRAWN else _numbers(name, ends) for name, ends in ranges.items()}
 
 
 def _severity(values: object) -> Range:
@@ -320,6 +303,22 @@ def _numbers(name: str, values: object) -> tuple[float, ...]:
         raise ValueError(f"{name} must be a list of numbers, got {values!r}")
     # as floats, because fingerprints are texts in which 3 and 3.0 would differ
     return tuple(map(float, values))
+
+
+IN_TUPLES: Mapping[str, Callable[..., object]] = {
+    "levels": _levels,
+    "path": _ranges,
+    "domain": _ranges,
+    "severity": _severity,
+    "logarithmic": tuple,
+}
+
+
+def _with_tuples(fields: Fields) -> Fields:
+    """Return the fields of an entry with tuples instead of lists."""
+    return {
+        key: IN_TUPLES[key](value) if key in IN_TUPLES else value for key, value in fields.items()
+    }
 
 
 def _check(entry: Entry) -> None:

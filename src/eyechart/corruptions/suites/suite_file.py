@@ -1,7 +1,7 @@
 """Compose suites from other suites, and write them to files from which they load unchanged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import yaml
@@ -162,29 +162,20 @@ def _item(entry: Entry) -> dict[str, object]:
         if entry.severity is not None:
             item["severity"] = _plain(entry.severity)
         return item if len(item) == 1 else _Flow(item)
+    usual = Entry(entry.name, entry.suite, function=entry.name, group="")
     item = {"name": entry.name}
     for attribute in fields(Entry):
         value = getattr(entry, attribute.name)
-        usual = (
-            attribute.default_factory()
-            if attribute.default_factory is not MISSING
-            else attribute.default
-        )
-        if attribute.name == "function":
-            usual = entry.name
-        if attribute.name not in ("name", "suite") and value != usual:
+        # the group has no default
+        if attribute.name == "group" or value != getattr(usual, attribute.name):
             item[attribute.name] = _plain(value)
     return item
 
 
 def _published_as(entry: Entry) -> Entry | None:
     """Return the published entry that differs only in variant and severities; None if none does."""
-    for suite in PUBLISHED:
-        for published in load_suite(suite):
-            if published.name != entry.name:
-                continue
-            if entry.variant is not None and entry.variant not in published.variants:
-                continue
+    for published in (published for suite in PUBLISHED for published in load_suite(suite)):
+        if published.name == entry.name and entry.variant in (None, *published.variants):
             # the suite's name always differs, and variant and severity are written with same_as
             same = replace(
                 published.in_variant(entry.variant), suite=entry.suite, severity=entry.severity
