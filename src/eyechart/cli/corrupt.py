@@ -296,17 +296,17 @@ def _finish(
 def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None:
     from eyechart.corruptions.suites.array_layout import load_stack, write_arrays
 
-    images, out, shard = options.images, options.out, options.shard
-    if len(images) != 1:
+    sources, out, shard = options.images, options.out, options.shard
+    if len(sources) != 1:
         raise UsageError(
-            f"--layout cifar-c takes one folder, image list or .npy file, got {len(images)}."
+            f"--layout cifar-c takes one folder, image list or .npy file, got {len(sources)}."
         )
     with on_interrupt("Stopped: run the same command again to resume."), ProgressBars() as bars:
-        stack = load_stack(images[0], parts[0].stimulus or "", partial(bars.begin, "images"))
+        images = load_stack(sources[0], parts[0].stimulus or "", partial(bars.begin, "images"))
         n_cells = len(parts if shard is None else jobs_of(parts, shard))
-        step = bars.begin(out.name, len(stack.images) * n_cells)
-        written = write_arrays(stack, parts, out, step, shard)
-    for damaged in stack.images.damaged:
+        step = bars.begin(out.name, len(images) * n_cells)
+        written = write_arrays(images, parts, out, step, shard)
+    for damaged in images.damaged:
         print(f"Skipped: {damaged.why}", file=sys.stderr)
     if shard is None:
         total, severities = len({cell.corruption for cell in parts}), "5 severities"
@@ -314,10 +314,10 @@ def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None
         total, severities = n_cells, "one severity"
     already = f" ({total - written} already exist)" if written < total else ""
     print(
-        f"{count_of(written, 'array')} of {count_of(len(stack.images), 'image')} at"
+        f"{count_of(written, 'array')} of {count_of(len(images), 'image')} at"
         f" {severities} written into {out}{already}."
     )
-    _finish(options, parts, [image.name for image in stack.images.listed], n_cells)
+    _finish(options, parts, [image.name for image in images.listed], n_cells)
 
 
 def _say_left_out(left_out: dict[Path, int]) -> None:

@@ -7,7 +7,7 @@ can resume.
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,26 +41,10 @@ PARTS = ".parts"
 AT_ONCE = 256
 
 
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """Images of equal size with their class numbers (`labels`) and class names (`classes`)."""
+def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> ImageSet:
+    """Return images of equal size with labels, to be written as arrays.
 
-    images: ImageSet
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Height and width in px."""
-        return self.images.sizes[0]
-
-    def levels(self, indices: Sequence[int]) -> NDArray[np.uint8]:
-        """Return the images at these indices, uint8 (B, H, W, 3)."""
-        return _rows(self.images.batch(indices))
-
-
-def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> Stack:
-    """Return the images from class folders, a manifest, or a .npy file with labels.npy next to it.
+    They are in class folders, a manifest, or a .npy file with labels.npy next to it.
 
     `step` is called with the number of images to read and returns their progress callback.
     """
@@ -76,7 +60,8 @@ def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> S
             f"--layout {ARRAYS} needs images of equal size, but {source} has images of {first} and "
             f"of {second} px: give --stimulus 32x32, or another size."
         )
-    return Stack(images, *_numbers(source, images.labels))
+    _class_numbers(images)
+    return images
 
 
 def _from_array(source: Path, stimulus: str) -> ImageSet:
@@ -95,23 +80,22 @@ def _from_array(source: Path, stimulus: str) -> ImageSet:
     )
 
 
-def _numbers(
-    source: Path, labels: Sequence[str | None]
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _class_numbers(images: ImageSet) -> tuple[NDArray[np.int64], list[str]]:
     """Return class numbers, and the names of the classes if the labels are not numbers."""
-    names = sorted({label for label in labels if label is not None})
-    if any(label is None for label in labels):
+    labels = [label for label in images.labels if label is not None]
+    if len(labels) < len(images):
         raise UsageError(
-            f"--layout {ARRAYS} writes labels.npy, but some images in {source} have no label: put"
-            " them into class folders, or give a list with the columns path and label."
+            f"--layout {ARRAYS} writes labels.npy, but some images in {images.source} have no"
+            " label: put them into class folders, or give a list with the columns path and label."
         )
-    if all(name.isascii() and name.isdecimal() and len(name) < 10 for name in names):
-        return np.array([int(label) for label in labels if label is not None]), ()
-    return np.searchsorted(names, list(labels)).astype(np.int64), tuple(names)  # type: ignore[arg-type]
+    if all(label.isascii() and label.isdecimal() and len(label) < 10 for label in labels):
+        return np.array([int(label) for label in labels]), []
+    names = sorted({*labels})
+    return np.searchsorted(names, labels).astype(np.int64), names
 
 
 def write_arrays(
-    stack: Stack, parts: Sequence[Settings], out: Path, step: Advance, shard: Shard | None = None
+    images: ImageSet, parts: Sequence[Settings], out: Path, step: Advance, shard: Shard | None
 ) -> int:
     """Write all arrays that do not exist yet, with these settings; return their number.
 
@@ -120,7 +104,7 @@ def write_arrays(
     `step` is called with the number of finished images, including images of an earlier run.
     """
     # one file contains all images, so they are part of its settings
-    parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
+    parts = [replace(cell, images=images.fingerprint) for cell in parts]
     files = {cell.corruption: array_path(out, cell.corruption) for cell in parts}
     begun = {name: existing for name, path in files.items() if (existing := _begun(path))}
     # `claim` looks at targets only; an array has no single source
@@ -129,15 +113,19 @@ def write_arrays(
         try:
             (out / PARTS).mkdir(exist_ok=True)
             remove_leftovers((out / PARTS,))
-            _write_labels(stack, out)
+            _write_labels(images, out)
             if shard is not None:
                 return sum(
-                    _write_severity(stack, cell, out, step) for cell in jobs_of(parts, shard)
+                    _write_severity(images, cell, out, step) for cell in jobs_of(parts, shard)
                 )
             written = 0
             for corruption, path in files.items():
-                of_corruption = [cell for cell in parts if cell.corruption == corruption]
-                written += _write_corruption(stack, of_corruption, path, step)
+                cells = [cell for cell in parts if cell.corruption == corruption]
+                for cell in cells:
+                    _write_severity(images, cell, out, step)
+                if not _is_whole(path, images, len(cells)):
+                    join_array([part_path(out, corruption, cell.severity) for cell in cells], path)
+                    written += 1
             (out / PARTS).rmdir()
         except OSError as error:
             raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
@@ -149,51 +137,49 @@ def array_path(out: Path, corruption: str) -> Path:
     return out / f"{folder_name(corruption)}.npy"
 
 
-def array_parts(
-    out: Path, corruption: str, severities: Sequence[float]
-) -> tuple[Path, dict[float, Path]]:
-    """Return the path of a corruption's array, and the paths of its severities until then."""
-    path = array_path(out, corruption)
-    return path, {
-        severity: out / PARTS / f"{path.stem}.{severity:g}.npy" for severity in severities
-    }
+def part_path(out: Path, corruption: str, severity: float | None) -> Path:
+    """Return the path of a corruption at one severity until its array is complete."""
+    return out / PARTS / f"{folder_name(corruption)}.{severity:g}.npy"
 
 
-def _write_severity(stack: Stack, cell: Settings, out: Path, step: Advance) -> bool:
-    """Write one corruption at one severity; return False if it exists already."""
-    assert cell.severity is not None
-    path, parts = array_parts(out, cell.corruption, [cell.severity])
-    count, size = len(stack.images), (*stack.size, 3)
-    if _is_whole(path, (len(SEVERITIES) * count, *size)) or _is_whole(
-        parts[cell.severity], (count, *size)
-    ):
-        step(count, "")
-        return False
-    _save(parts[cell.severity], _corrupted(stack, cell, step))
-    return True
+def _begun(path: Path) -> Path | None:
+    """Return the array, or the folder with some of its severities; None if neither exists."""
+    parts = path.parent / PARTS
+    return path if path.exists() else next((parts for _ in parts.glob(f"{path.stem}.*.npy")), None)
 
 
-def _write_labels(stack: Stack, out: Path) -> None:
+def _write_labels(images: ImageSet, out: Path) -> None:
     """Write the labels, the clean images in the same order, and any class names."""
+    numbers, names = _class_numbers(images)
     # CIFAR-10-C repeats the labels for each severity
-    _save(out / LABELS, np.tile(stack.labels, len(SEVERITIES)))
-    _save(out / CLEAN, stack.levels(range(len(stack.images))))
-    if stack.classes:
+    _save(out / LABELS, np.tile(numbers, len(SEVERITIES)))
+    _save(out / CLEAN, _rows(images.batch(range(len(images)))))
+    if names:
         with atomic_file(out / CLASSES) as temporary:
-            temporary.write_text("\n".join(stack.classes) + "\n", encoding="utf-8")
+            temporary.write_text("\n".join(names) + "\n", encoding="utf-8")
 
 
-def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step: Advance) -> bool:
-    """Write the array of one corruption; return False if it exists already."""
-    count, size = len(stack.images), (*stack.size, 3)
-    shape = (len(cells) * count, *size)
-    if _is_whole(path, shape):
-        step(shape[0], "")
+def _write_severity(images: ImageSet, cell: Settings, out: Path, step: Advance) -> bool:
+    """Write all images, corrupted at one severity; return False if the file exists already."""
+    part = part_path(out, cell.corruption, cell.severity)
+    whole = array_path(out, cell.corruption)
+    if _is_whole(whole, images, len(SEVERITIES)) or _is_whole(part, images, 1):
+        step(len(images), "")
         return False
-    for cell in cells:
-        _write_severity(stack, cell, path.parent, step)
-    severities = [cell.severity for cell in cells if cell.severity is not None]
-    join_array(list(array_parts(path.parent, cells[0].corruption, severities)[1].values()), path)
+    array = np.empty((len(images), *images.sizes[0], 3), dtype=np.uint8)
+    for start in range(0, len(array), AT_ONCE):
+        indices = range(start, min(start + AT_ONCE, len(array)))
+        result = corrupt(
+            images.batch(indices).to(torch.device(cell.device)),
+            cell.corruption,
+            severity=cell.severity,
+            seed=cell.seed,
+            keys=[images.digests[index] for index in indices],
+            frost_textures=cell.frost_textures,
+        )
+        array[start : start + len(indices)] = _rows(result)
+        step(len(indices), "")
+    _save(part, array)
     return True
 
 
@@ -213,38 +199,14 @@ def join_array(parts: Sequence[Path], path: Path) -> None:
         part.unlink()
 
 
-def _begun(path: Path) -> Path | None:
-    """Return the array, or the folder with some of its severities; None if neither exists."""
-    parts = path.parent / PARTS
-    return path if path.exists() else next((parts for _ in parts.glob(f"{path.stem}.*.npy")), None)
-
-
-def _corrupted(stack: Stack, cell: Settings, step: Advance) -> NDArray[np.uint8]:
-    """Return all images, corrupted by one corruption at one severity."""
-    array = np.empty((len(stack.images), *stack.size, 3), dtype=np.uint8)
-    for start in range(0, len(array), AT_ONCE):
-        indices = range(start, min(start + AT_ONCE, len(array)))
-        images = stack.images.batch(indices).to(torch.device(cell.device))
-        result = corrupt(
-            images,
-            cell.corruption,
-            severity=cell.severity,
-            seed=cell.seed,
-            keys=[stack.images.digests[index] for index in indices],
-            frost_textures=cell.frost_textures,
-        )
-        array[start : start + len(indices)] = _rows(result)
-        step(len(indices), "")
-    return array
-
-
 def _rows(images: torch.Tensor) -> NDArray[np.uint8]:
     rows: NDArray[np.uint8] = images.permute(0, 2, 3, 1).cpu().contiguous().numpy()
     return rows
 
 
-def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
-    """Return whether the file contains a uint8 array of this shape."""
+def _is_whole(path: Path, images: ImageSet, n_severities: int) -> bool:
+    """Return whether the file contains the images at this many severities."""
+    shape = (n_severities * len(images), *images.sizes[0], 3)
     try:
         array = np.load(regular_file(path), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):

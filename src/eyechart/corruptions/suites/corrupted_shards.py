@@ -19,7 +19,7 @@ from eyechart.core.storage.shards import (
     remove_shard_records,
     write_shard_record,
 )
-from eyechart.corruptions.suites.array_layout import PARTS, array_parts, join_array
+from eyechart.corruptions.suites.array_layout import PARTS, array_path, join_array, part_path
 from eyechart.corruptions.suites.folder import Job, Settings
 from eyechart.corruptions.suites.layouts import ARRAYS
 from eyechart.images.image_files import ImageFile
@@ -88,19 +88,17 @@ def merge_corrupted(out: Path) -> int:
 def _join_arrays(out: Path, cells: object, n_shards: int) -> int:
     """Write the arrays of all corruptions from the arrays of each severity."""
     assert isinstance(cells, list), "written by `record_shard`"
-    paths = {
-        corruption: array_parts(out, corruption, [s for name, s in cells if name == corruption])
-        for corruption, _ in cells
-    }
+    parts: dict[Path, list[Path]] = {}
     for index, (corruption, severity) in enumerate(cells):
-        path, parts = paths[corruption]
-        if not (path.exists() or parts[severity].exists()):
+        path, part = array_path(out, corruption), part_path(out, corruption, severity)
+        if not (path.exists() or part.exists()):
             # somebody has deleted it since
             raise missing_shard(out, Shard(index % n_shards + 1, n_shards))
-    for path, parts in paths.values():
+        parts.setdefault(path, []).append(part)
+    for path, parts_of_path in parts.items():
         if not path.exists():
-            join_array(list(parts.values()), path)
+            join_array(parts_of_path, path)
     # not if it contains arrays of corruptions that are not written by these shards
     if not any((out / PARTS).iterdir()):
         (out / PARTS).rmdir()
-    return len(paths)
+    return len(parts)

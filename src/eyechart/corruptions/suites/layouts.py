@@ -13,7 +13,7 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.files import remove_leftovers
-from eyechart.corruptions.suites.assets import is_ready
+from eyechart.corruptions.suites.assets import left_out, ready_entries
 from eyechart.corruptions.suites.file_corruption import (
     HELD_IMAGES,
     FileOutcome,
@@ -56,9 +56,8 @@ def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], 
         raise unknown_name("suite for --layout", suite, WITH_LEVELS)
     if names:
         return list(dict.fromkeys(entry.name for entry in entries_in(suite, names))), []
-    entries = list(load_suite(suite))
-    ready = [entry.name for entry in entries if is_ready(entry)]
-    return ready, [entry.name for entry in entries if entry.name not in ready]
+    whole = load_suite(suite)
+    return [entry.name for entry in ready_entries(whole)], left_out(whole)
 
 
 def check_layout(name: str | None) -> str:
@@ -181,11 +180,10 @@ def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
 def _target(out: Path, cell: Settings, image: ImageFile) -> Path:
     """Return the output file of an image; its name is kept if the suffix fits the format."""
     assert cell.severity is not None
-    name = image.relative.name
+    relative = image.relative
     if cell.format != "jpeg":
-        name = image.relative.with_suffix(SUFFIX_OF[cell.format]).name
-    elif image.relative.suffix.lower() not in (".jpg", ".jpeg"):
+        relative = relative.with_suffix(SUFFIX_OF[cell.format])
+    elif relative.suffix.lower() not in (".jpg", ".jpeg"):
         # the suffix of ImageNet's own files
-        name = image.relative.with_suffix(".JPEG").name
-    severity = str(int(cell.severity))
-    return out / folder_name(cell.corruption) / severity / image.relative.parent / name
+        relative = relative.with_suffix(".JPEG")
+    return out / folder_name(cell.corruption) / str(int(cell.severity)) / relative
