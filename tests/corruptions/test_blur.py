@@ -18,7 +18,7 @@ from eyechart.corruptions.blur import (
     motion_blur,
     trail,
 )
-from eyechart.corruptions.kernels import interpolation
+from eyechart.corruptions.kernels import resampling
 from eyechart.corruptions.kernels.arithmetic import to_unit
 from eyechart.corruptions.kernels.correlation import correlate, correlate_fft
 from eyechart.corruptions.kernels.filters import (
@@ -30,7 +30,7 @@ from eyechart.corruptions.kernels.filters import (
     median_by_counting,
     resolve_rounding,
 )
-from eyechart.corruptions.kernels.interpolation import enlarge, fine_levels
+from eyechart.corruptions.kernels.resampling import enlarge, fine_levels
 from eyechart.corruptions.kernels.shuffle import (
     _sweep_in_numpy,
     _sweep_in_torch,
@@ -392,7 +392,7 @@ def test_an_enlarged_image_is_scipys_within_a_fraction_of_a_gray_level(factor):
 def test_enlarging_in_torch_gives_the_bits_of_opencv(monkeypatch, factor, size):
     levels = fine_levels(photo(*size))
     by_opencv = enlarge(levels, factor)
-    monkeypatch.setattr(interpolation, "uses_opencv", lambda images: False)
+    monkeypatch.setattr(resampling, "uses_opencv", lambda images: False)
     assert torch.equal(enlarge(levels, factor), by_opencv)
 
 

@@ -8,7 +8,7 @@ from scipy import ndimage
 from calling import CPU, apply, photo, randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.digital import _affine, _affine_places
-from eyechart.corruptions.kernels.interpolation import fine_levels, sample_bilinear, sample_in_torch
+from eyechart.corruptions.kernels.resampling import fine_levels, sample_bilinear, sample_in_torch
 
 
 def places(batch, height, width, reach, seed=0):

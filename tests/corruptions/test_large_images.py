@@ -191,7 +191,7 @@ def test_images_too_large_to_keep_things_for_come_out_the_same(name, monkeypatch
     for module, limit in (
         ("resampling", "LARGEST_AT_ONCE"),
         ("resampling", "LONGEST_KEPT"),
-        ("interpolation", "LARGEST_KEPT"),
+        ("resampling", "LARGEST_KEPT"),
     ):
         monkeypatch.setattr(f"eyechart.corruptions.kernels.{module}.{limit}", 10)
     assert torch.equal(ec.corrupt(images, name, severity=[2, 5], keys=["a", "b"]), expected)

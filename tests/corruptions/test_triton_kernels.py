@@ -95,7 +95,7 @@ def test_color_jitter_is_equal_to_the_bit_in_every_order(images, random, generat
 
 @pytest.mark.parametrize("height", [19, 18, 1])
 def test_medians_are_equal(levels, height):
-    from eyechart.corruptions.kernels.filters_triton import median_in_triton
+    from eyechart.corruptions.kernels.neighborhood_triton import median_in_triton
 
     gray, kernel = levels[:, :1, :height], np.array([1.0, 5, 17])
     assert torch.equal(median_in_triton(gray, kernel), median_filter(gray, kernel))
@@ -103,7 +103,7 @@ def test_medians_are_equal(levels, height):
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_pixels_are_swapped_in_the_order_of_a_stable_sort(images, random, dim):
-    from eyechart.corruptions.kernels.shuffle_triton import swap_in_triton
+    from eyechart.corruptions.kernels.neighborhood_triton import swap_in_triton
 
     halves, limit = random.halves("x", 19 * 26), np.array([0, 500, 15_000])
     expected = shuffle.swap_by_sorting(images, halves, limit, dim)
@@ -112,7 +112,7 @@ def test_pixels_are_swapped_in_the_order_of_a_stable_sort(images, random, dim):
 
 @pytest.mark.parametrize("border", ["replicate", "mirror", "reflect"])
 def test_filters_agree_far_beyond_8_bits(images, border):
-    from eyechart.corruptions.kernels.filters_triton import (
+    from eyechart.corruptions.kernels.neighborhood_triton import (
         correlate_in_triton,
         filter_separable_in_triton,
     )

@@ -31,8 +31,7 @@ from eyechart.corruptions.kernels.filters import (
     median_filter,
     smooth,
 )
-from eyechart.corruptions.kernels.interpolation import add_zooms, fine_levels
-from eyechart.corruptions.kernels.resampling import along_both, box_matrix
+from eyechart.corruptions.kernels.resampling import add_zooms, along_both, box_matrix, fine_levels
 from eyechart.corruptions.kernels.shuffle import copy_from_neighbors, swap_neighbors
 
 SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)

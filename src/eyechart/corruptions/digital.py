@@ -10,12 +10,13 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import UNIT, copy_planes, pixels_of
 from eyechart.corruptions.kernels.filters import smooth
-from eyechart.corruptions.kernels.interpolation import fine_levels, sample_bilinear
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
 from eyechart.corruptions.kernels.resampling import (
     along_both,
     block_matrix,
     enlarge_blocks,
+    fine_levels,
+    sample_bilinear,
     shrink_to_blocks,
     thumbnail_matrix,
 )

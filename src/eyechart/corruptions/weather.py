@@ -19,7 +19,7 @@ from eyechart.corruptions.kernels.arithmetic import (
     truncate_levels,
 )
 from eyechart.corruptions.kernels.filters import smooth
-from eyechart.corruptions.kernels.interpolation import enlarge, fine_levels
+from eyechart.corruptions.kernels.resampling import enlarge, fine_levels
 from eyechart.corruptions.kernels.water import water_relief
 
 MEAN = Parameter("mean", 0, 1, "fraction of full scale", "mean of the random field", clean=0)

@@ -57,7 +57,7 @@ def correlate(
     """
     kernels = kernels.to(torch.float32)
     if has_triton(images.device) and (most_taps or kernels[0].numel()) <= MOST_TAPS:
-        from eyechart.corruptions.kernels.filters_triton import correlate_in_triton
+        from eyechart.corruptions.kernels.neighborhood_triton import correlate_in_triton
 
         result = correlate_in_triton(images, kernels, border)
         return result if rounding is None else rounding(result)

@@ -122,7 +122,7 @@ def filter_separable(
     if is_direct:
         return _separable_cv2(images, weights, border)
     if has_triton(images.device) and radius < min(LONGEST_DIRECT, *images.shape[2:]):
-        from eyechart.corruptions.kernels.filters_triton import filter_separable_in_triton
+        from eyechart.corruptions.kernels.neighborhood_triton import filter_separable_in_triton
 
         return filter_separable_in_triton(images, weights, border)
     if max(images.shape[2:]) > LONGEST_MATRIX:
@@ -304,7 +304,7 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
                 result[:] = _median_cv2(plane, int(side))
         return out
     if has_triton(levels.device) and kernel.max() <= WIDEST_OF_OPENCV:
-        from eyechart.corruptions.kernels.filters_triton import median_in_triton
+        from eyechart.corruptions.kernels.neighborhood_triton import median_in_triton
 
         return median_in_triton(levels, kernel)
     return median_by_counting(levels, kernel)

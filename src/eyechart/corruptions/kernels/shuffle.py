@@ -142,7 +142,7 @@ def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor
     for dim, stream in ((3, "across"), (2, "down")):
         halves = random.halves(stream, images.shape[2] * images.shape[3])
         if has_triton(images.device):
-            from eyechart.corruptions.kernels.shuffle_triton import swap_in_triton
+            from eyechart.corruptions.kernels.neighborhood_triton import swap_in_triton
 
             mixed = swap_in_triton(mixed, halves, limit, down=dim == 2)
         else:
