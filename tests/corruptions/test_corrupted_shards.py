@@ -10,7 +10,7 @@ import pytest
 from commands import assert_rejected, image_file
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.shards import shards_of
-from eyechart.corruptions.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
+from eyechart.corruptions.suites.array_layout import has_corrupted_shards, merge_corrupted
 
 FOG = ("--corruption", "fog", "--severity", 3)
 LAYOUTS = {

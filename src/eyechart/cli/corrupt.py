@@ -152,7 +152,7 @@ class CorruptSettings:
 
     def check_layout(self) -> None:
         """Raise a UsageError unless all options given are valid with the published layout."""
-        from eyechart.corruptions.suites.layouts import ARRAYS, check_layout
+        from eyechart.corruptions.suites.file_corruption import ARRAYS, check_layout
 
         check_layout(self.layout)
         for_one_corruption = {
@@ -215,9 +215,15 @@ def corrupt(options: CorruptSettings) -> None:
 
 
 def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
-    from eyechart.corruptions.suites.corrupted_shards import jobs_in
     from eyechart.corruptions.suites.file_corruption import Tally, corrupt_files
-    from eyechart.corruptions.suites.folder import check_settings, claim, complete, plan, search
+    from eyechart.corruptions.suites.folder import (
+        check_settings,
+        claim,
+        complete,
+        jobs_of_shard,
+        plan,
+        search,
+    )
 
     names, out, overwrite = options.corruptions, options.out, options.overwrite
     if len(names) != 1:
@@ -230,7 +236,7 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     jobs = plan(images, out, settings.format)
     replacing = claim(out, settings, jobs, overwrite)
     _say_left_out(left_out)
-    done, todo = Tally(), jobs_in(options.shard, jobs)
+    done, todo = Tally(), jobs_of_shard(options.shard, jobs)
     work = corrupt_files(todo, settings, overwrite=overwrite, replacing=replacing, done=done)
     skipped = _work(work, done, settings.corruption, len(todo), out)
     if replacing and not skipped:
@@ -252,25 +258,23 @@ def _in_suite(suite: str, names: Sequence[str]) -> str:
 
 
 def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
-    from eyechart.corruptions.suites import layouts
-    from eyechart.corruptions.suites.corrupted_shards import images_in
-    from eyechart.corruptions.suites.file_corruption import Tally
-    from eyechart.corruptions.suites.folder import search
+    from eyechart.corruptions.suites import file_corruption
+    from eyechart.corruptions.suites.folder import images_of_shard, search
 
     out = options.out
-    corruptions, unready = layouts.corruptions_of(options.suite, options.corruptions)
-    parts = layouts.cells(settings, corruptions)
+    corruptions, unready = file_corruption.corruptions_of(options.suite, options.corruptions)
+    parts = file_corruption.cells(settings, corruptions)
     for name in unready:
         print(f"Skipped {name}, which needs a trained network.", file=sys.stderr)
-    if settings.layout == layouts.ARRAYS:
+    if settings.layout == file_corruption.ARRAYS:
         _write_arrays(options, parts)
         return
     images, left_out = search(options.images, out)
-    layouts.check_classes(images)
-    layouts.claim_folders(out, parts)
+    file_corruption.check_classes(images)
+    file_corruption.claim_folders(out, parts)
     _say_left_out(left_out)
-    done, todo = Tally(), images_in(options.shard, images)
-    work = layouts.corrupt_folders(todo, parts, out, done)
+    done, todo = file_corruption.Tally(), images_of_shard(options.shard, images)
+    work = file_corruption.corrupt_folders(todo, parts, out, done)
     total = len(todo) * len(parts)
     skipped = _work(work, done, out.name, total, out)
     _finish(options, parts, [str(image.relative) for image in images], done.count)
@@ -281,7 +285,7 @@ def _finish(
     options: CorruptSettings, cells: "Sequence[Settings]", names: Sequence[str], n_written: int
 ) -> None:
     """Record that a shard is finished, or remove such records after a run without shards."""
-    from eyechart.corruptions.suites.corrupted_shards import record_shard
+    from eyechart.corruptions.suites.folder import record_shard
 
     shard, out = options.shard, options.out
     if shard is None:

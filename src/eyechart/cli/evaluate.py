@@ -176,7 +176,7 @@ def merge_other(out: Path) -> str | None:
         UsageError: shards are missing or do not belong together, or `out` is a study, which its own
             command finishes.
     """
-    from eyechart.corruptions.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
+    from eyechart.corruptions.suites.array_layout import has_corrupted_shards, merge_corrupted
 
     if has_corrupted_shards(out):
         return f"{out}: the shards are merged ({merge_corrupted(out):,} images or arrays)."

@@ -1,7 +1,7 @@
 """CIFAR-10-C's layout: CORRUPTION.npy with all images at severities 1 to 5, and labels.npy.
 
 Each severity is stored in a separate file until all five are complete, so that an interrupted run
-can resume.
+can resume, and several shards can write them. `merge_corrupted` finishes the folder of shards.
 """
 
 import hashlib
@@ -19,10 +19,17 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.core.storage.locks import lock_folder
-from eyechart.core.storage.shards import Shard, jobs_of
+from eyechart.core.storage.shards import (
+    SHARDS,
+    Shard,
+    jobs_of,
+    missing_shard,
+    read_shard_records,
+    remove_shard_records,
+)
 from eyechart.corruptions.suites.apply import corrupt
+from eyechart.corruptions.suites.file_corruption import ARRAYS, common_settings, folder_name
 from eyechart.corruptions.suites.folder import Job, Settings, claim
-from eyechart.corruptions.suites.layouts import ARRAYS, common_settings, folder_name
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
@@ -218,3 +225,48 @@ def _save(path: Path, array: NDArray[np.generic]) -> None:
     with atomic_file(path) as temporary, temporary.open("wb") as file:
         # an open file, because np.save would append .npy to a temporary name
         np.save(file, array)
+
+
+def has_corrupted_shards(out: Path) -> bool:
+    """Return whether a folder contains corrupted images from shards that are not merged yet."""
+    return (out / SHARDS).is_dir()
+
+
+def merge_corrupted(out: Path) -> int:
+    """Finish a folder that several shards of `eyechart corrupt` have written.
+
+    Image files are complete as they are; arrays are joined. Then the records of the shards are
+    removed, so that the folder is the same as without shards.
+
+    Returns:
+        The number of images, or of arrays with --layout cifar-c.
+
+    Raises:
+        UsageError: a shard is missing, unfinished or from another task.
+    """
+    identity, counts = read_shard_records(out / SHARDS)
+    n_written = sum(count["written"] for count in counts.values())
+    if identity.get("layout") == ARRAYS:
+        with lock_folder(out):
+            n_written = _join_arrays(out, identity["cells"], len(counts))
+    remove_shard_records(out / SHARDS)
+    return n_written
+
+
+def _join_arrays(out: Path, cells: object, n_shards: int) -> int:
+    """Write the arrays of all corruptions from the arrays of each severity."""
+    assert isinstance(cells, list), "written by `record_shard`"
+    parts: dict[Path, list[Path]] = {}
+    for index, (corruption, severity) in enumerate(cells):
+        path, part = array_path(out, corruption), part_path(out, corruption, severity)
+        if not (path.exists() or part.exists()):
+            # somebody has deleted it since
+            raise missing_shard(out, Shard(index % n_shards + 1, n_shards))
+        parts.setdefault(path, []).append(part)
+    for path, parts_of_path in parts.items():
+        if not path.exists():
+            join_array(parts_of_path, path)
+    # not if it contains arrays of corruptions that are not written by these shards
+    if not any((out / PARTS).iterdir()):
+        (out / PARTS).rmdir()
+    return len(parts)

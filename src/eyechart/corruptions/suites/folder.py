@@ -3,6 +3,11 @@
 Every image file has metadata on its source and settings, and the folder has a record of its
 settings, so that an interrupted run can resume and never mixes settings. `file_corruption.py`
 corrupts and writes the images.
+
+Several shards may write a folder. A shard has every n-th image, in the order of their names:
+digests would need all files to be read before the work begins, and all shards see the same names.
+The arrays of --layout cifar-c contain all images, so there a shard has every n-th array of one
+corruption at one severity.
 """
 
 import json
@@ -19,6 +24,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.storage.files import atomic_file, remove_leftovers
+from eyechart.core.storage.shards import SHARDS, Shard, jobs_of, write_shard_record
 from eyechart.core.version import __version__, versions
 from eyechart.corruptions.suites.assets import assets_mark, assets_of, frost_textures
 from eyechart.corruptions.suites.strength import check_severity
@@ -289,3 +295,37 @@ def _read_record(path: Path, instead: str) -> tuple[dict[str, Any], bool]:
     except (ValueError, KeyError, TypeError):
         pass
     raise UsageError(f"{path} is damaged, so the settings of the folder are unknown: {instead}.")
+
+
+def jobs_of_shard(shard: Shard | None, jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs of a shard in the order of their files; all jobs without a shard."""
+    ordered = sorted(jobs, key=lambda job: job.target.as_posix())
+    return list(jobs) if shard is None else jobs_of(ordered, shard)
+
+
+def images_of_shard(shard: Shard | None, images: Sequence[ImageFile]) -> list[ImageFile]:
+    """Return the images of a shard in the order of their names; all images without a shard."""
+    ordered = sorted(images, key=lambda image: image.relative.as_posix())
+    return list(images) if shard is None else jobs_of(ordered, shard)
+
+
+def record_shard(
+    out: Path, shard: Shard, cells: Sequence[Settings], names: Sequence[str], n_written: int
+) -> None:
+    """Record in `out` that a shard is finished.
+
+    Args:
+        out: the folder of corrupted images.
+        shard: the shard.
+        cells: the settings of each corruption and severity.
+        names: the names of the images of all shards.
+        n_written: the number of images or arrays that the shard has.
+    """
+    identity = {
+        "layout": cells[0].layout,
+        "cells": [[cell.corruption, cell.severity] for cell in cells],
+        "settings": f"{hash64(*(cell.fingerprint() for cell in cells)):016x}",
+        "number of images": len(names),
+        "images": f"{hash64(*sorted(names)):016x}",
+    }
+    write_shard_record(out / SHARDS, shard, identity, {"written": n_written})
