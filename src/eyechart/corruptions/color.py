@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+from eyechart.corruptions.declaration import Parameter, Values, corruption, drawn_sign, per_image
 from eyechart.corruptions.kernels.arithmetic import (
     Rounding,
     exact_mean,
@@ -217,14 +217,15 @@ def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
     return hsv_to_rgb(hue + turns[:, 0], saturation, value)
 
 
-def _direction(meaning: str) -> Parameter:
-    return Parameter("direction", -1, 1, "sign", meaning, choices=(-1, 1), drawn=True)
-
-
 _SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "amount added to every value", clean=0)
 
 
-@corruption("noc/brightness", "color", _SHIFT, _direction("1 makes the image lighter, -1 darker"))
+@corruption(
+    "noc/brightness",
+    "color",
+    _SHIFT,
+    drawn_sign("direction", "1 makes the image lighter, -1 darker"),
+)
 def noc_brightness(
     images: Tensor, random: ImageRandom, *, amount: Values, direction: Values
 ) -> Tensor:
@@ -253,7 +254,7 @@ def noc_brightness(
         choices=(0, 1),
         drawn=True,
     ),
-    _direction("1: the bottom or right part becomes lighter; -1: the other part"),
+    drawn_sign("direction", "1: the bottom or right part becomes lighter; -1: the other part"),
 )
 def backlight(
     images: Tensor,
@@ -318,7 +319,7 @@ def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor
     "noc/hue",
     "color",
     Parameter("turns", 0, 0.5, "turns", "rotation of the hue; 1 is a full circle", clean=0),
-    _direction("1 turns red towards green, -1 towards blue"),
+    drawn_sign("direction", "1 turns red towards green, -1 towards blue"),
 )
 def noc_hue(images: Tensor, random: ImageRandom, *, turns: Values, direction: Values) -> Tensor:
     """Rotate the hue of every pixel by the same angle; gray images are unchanged."""

@@ -135,6 +135,11 @@ Assets = Mapping[str, object]
 """
 
 
+def drawn_sign(name: str, meaning: str) -> Parameter:
+    """Return a parameter that is 1 or −1, drawn for each image."""
+    return Parameter(name, -1, 1, "sign", meaning, choices=(-1, 1), drawn=True)
+
+
 Apply = Callable[..., Tensor]
 """A corruption function, f(images, random, *, parameter=values, …) → corrupted images.
 

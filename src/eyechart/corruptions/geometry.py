@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.declaration import Parameter, Values, corruption
+from eyechart.corruptions.declaration import Parameter, Values, corruption, drawn_sign
 from eyechart.corruptions.kernels.affine import (
     AffineMap,
     PerspectiveMap,
@@ -24,10 +24,6 @@ from eyechart.corruptions.kernels.resampling import along_both, bilinear_matrix
 LONGEST = 10_000.0
 
 
-def _sign(name: str, meaning: str) -> Parameter:
-    return Parameter(name, -1, 1, "sign", meaning, choices=(-1, 1), drawn=True)
-
-
 def _translation_map(
     height: int, width: int, *, across: Values, down: Values, to_right: Values, to_bottom: Values
 ) -> AffineMap:
@@ -40,8 +36,8 @@ def _translation_map(
     "geometry",
     Parameter("across", 0, LONGEST, "px", "horizontal shift", clean=0, integer=True),
     Parameter("down", 0, LONGEST, "px", "vertical shift", clean=0, integer=True),
-    _sign("to_right", "1 to the right, -1 to the left"),
-    _sign("to_bottom", "1 downwards, -1 upwards"),
+    drawn_sign("to_right", "1 to the right, -1 to the left"),
+    drawn_sign("to_bottom", "1 downwards, -1 upwards"),
     source_map=_translation_map,
 )
 def translation(
@@ -65,7 +61,7 @@ def translation(
     return take(images, rows, columns)
 
 
-DIRECTION = _sign("direction", "1: the bottom moves left and the top right; -1: the opposite")
+DIRECTION = drawn_sign("direction", "1: the bottom moves left and the top right; -1: the opposite")
 
 
 def _slant(slope: Values) -> AffineMap:
@@ -121,7 +117,7 @@ def _rotation_map(height: int, width: int, *, degrees: Values, clockwise: Values
     "noc/rotation",
     "geometry",
     Parameter("degrees", 0, 180, "degrees", "angle of the rotation", clean=0, integer=True),
-    _sign("clockwise", "1 clockwise, -1 counterclockwise"),
+    drawn_sign("clockwise", "1 clockwise, -1 counterclockwise"),
     source_map=_rotation_map,
 )
 def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise: Values) -> Tensor:
@@ -165,7 +161,7 @@ def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) 
     "geometry/rotate",
     "geometry",
     Parameter("degrees", 0, 180, "degrees", "angle of the rotation", clean=0),
-    _sign("clockwise", "1 clockwise, -1 counterclockwise"),
+    drawn_sign("clockwise", "1 clockwise, -1 counterclockwise"),
     takes="levels",
     source_map=_rotation_map,
 )
@@ -186,7 +182,7 @@ def _scale_map(height: int, width: int, *, factor: Values, enlarges: Values) -> 
     "geometry/scale",
     "geometry",
     Parameter("factor", 1, 10, "number", "factor between the sizes", clean=1, between="log"),
-    _sign("enlarges", "1 enlarges the center, -1 reduces the image"),
+    drawn_sign("enlarges", "1 enlarges the center, -1 reduces the image"),
     takes="levels",
     source_map=_scale_map,
 )

@@ -87,26 +87,17 @@ def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
     limits = np.round(amount * 65_536).astype(np.int64)
     white = 255 if images.dtype == torch.uint8 else 1
     if images.device.type == "cpu":
-        return _black_and_white_in_numpy(images, chance, limits, white)
+        out = torch.empty_like(images)
+        # NumPy compares faster than torch, and multiplies truth values faster as bytes
+        for source, target, u, limit in zip(
+            images.numpy(), out.numpy(), chance.numpy(), limits.tolist(), strict=True
+        ):
+            np.multiply(source, (u >= limit).view(np.uint8), out=target)
+            target += (u < limit // 2).view(np.uint8) * target.dtype.type(white)
+        return out
     hit = to_device(torch.from_numpy(limits), images.device).reshape(-1, 1, 1, 1)
     kept = images * (chance >= hit).to(images.dtype)
     return kept.add_((chance < hit // 2).to(images.dtype).mul_(white))
-
-
-def _black_and_white_in_numpy(
-    images: Tensor, chance: Tensor, limits: NDArray[np.int64], white: int
-) -> Tensor:
-    """Return the result of `_black_and_white` on the CPU, where NumPy compares faster than torch.
-
-    Truth values are multiplied as bytes, which is faster as well.
-    """
-    out = torch.empty_like(images)
-    for source, target, u, hit in zip(
-        images.numpy(), out.numpy(), chance.numpy(), limits.tolist(), strict=True
-    ):
-        np.multiply(source, (u >= hit).view(np.uint8), out=target)
-        target += (u < hit // 2).view(np.uint8) * target.dtype.type(white)
-    return out
 
 
 @corruption("noc/salt_pepper_pixels", "noise", AMOUNT, random=True, takes="either")

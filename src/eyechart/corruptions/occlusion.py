@@ -30,10 +30,6 @@ def _count(objects: str) -> Parameter:
     return Parameter("count", 0, MOST, objects, f"number of {objects}", clean=0, integer=True)
 
 
-def _radius(low: float, meaning: str) -> Parameter:
-    return Parameter("radius", low, LONGEST, "px", meaning)
-
-
 @lru_cache(maxsize=256)
 def disk(radius: float) -> Offsets:
     """Return the pixels of a disk; with radius 6, rows have half-widths 6, 6, 5, 5, 4, 3, 1."""
@@ -177,7 +173,7 @@ def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, grays: Tensor) ->
     "noc/circles",
     "occlusion",
     _count("disks"),
-    _radius(1, "radius of a disk"),
+    Parameter("radius", 1, LONGEST, "px", "radius of a disk"),
     random=True,
 )
 def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
@@ -189,7 +185,7 @@ def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
     "noc/rhombus",
     "occlusion",
     _count("diamonds"),
-    _radius(0.5, "half the width of a diamond"),
+    Parameter("radius", 0.5, LONGEST, "px", "half the width of a diamond"),
     random=True,
 )
 def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
@@ -201,7 +197,7 @@ def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
     "noc/rain",
     "occlusion",
     _count("drops"),
-    _radius(1, "radius of a drop"),
+    Parameter("radius", 1, LONGEST, "px", "radius of a drop"),
     random=True,
 )
 def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:

@@ -6,6 +6,7 @@ from integers, and float64 sums are rounded once, to a grid that is far coarser 
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import cv2
@@ -92,9 +93,7 @@ def look_up(levels: Tensor, table: Tensor) -> Tensor:
 
 def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return the float32 mean over `dims` (kept) in [0, 1], independent of the summation order."""
-    count = 1
-    for dim in dims:
-        count *= images.shape[dim]
+    count = prod(images.shape[dim] for dim in dims)
     levels, full = images, 255.0
     if images.dtype != torch.uint8:
         levels, full = (images * GRID).to(torch.int32), GRID

@@ -56,13 +56,13 @@ def correlate(
     are not zero, if most are.
     """
     kernels = kernels.to(torch.float32)
-    if has_triton(images.device) and (most_taps or kernels[0].numel()) <= MOST_TAPS:
-        from eyechart.corruptions.kernels.neighborhood_triton import correlate_in_triton
-
-        result = correlate_in_triton(images, kernels, border)
-        return result if rounding is None else rounding(result)
     if not uses_opencv(images):
-        result = correlate_fft(images, kernels, border)
+        if has_triton(images.device) and (most_taps or kernels[0].numel()) <= MOST_TAPS:
+            from eyechart.corruptions.kernels.neighborhood_triton import correlate_in_triton
+
+            result = correlate_in_triton(images, kernels, border)
+        else:
+            result = correlate_fft(images, kernels, border)
         return result if rounding is None else rounding(result)
     results = []
     for image, kernel in zip(images.numpy(), kernels.numpy(), strict=True):
@@ -217,14 +217,7 @@ def disk_means(
     # dividing a kernel of three weights instead of the image saves a pass over all pixels
     across = soft / (255 * sum(2 * half + 1 for half in halves))
     out = np.empty(levels.shape, dtype=np.float32)
-    for sums, result in zip(_disk_sums(padded.astype(np.uint16), halves), out, strict=True):
-        result[:] = cv2.sepFilter2D(sums, cv2.CV_32F, across, soft)[1:-1, 1:-1]
-    return out
-
-
-def _disk_sums(padded: NDArray[np.uint16], halves: list[int]) -> NDArray[np.uint16]:
-    """Return the sums over the disk, for all pixels except a margin of the disk's reach."""
-    reach = len(halves) // 2
+    padded = padded.astype(np.uint16)
     height, width = (size - 2 * reach for size in padded.shape[1:])
     # a copy, since the runs grow in place
     runs = padded[..., reach : reach + width].copy()
@@ -236,4 +229,6 @@ def _disk_sums(padded: NDArray[np.uint16], halves: list[int]) -> NDArray[np.uint
         for row, own_half in enumerate(halves):
             if own_half == half:
                 total += runs[:, row : row + height]
-    return total
+    for sums, result in zip(total, out, strict=True):
+        result[:] = cv2.sepFilter2D(sums, cv2.CV_32F, across, soft)[1:-1, 1:-1]
+    return out

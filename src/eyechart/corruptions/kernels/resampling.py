@@ -186,7 +186,12 @@ def _block_means(before: int, after: int) -> Tensor:
 def enlarge_blocks(levels: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the images enlarged to (height, width) by nearest neighbor."""
     if levels.device.type == "cpu":
-        return _enlarge_in_numpy(levels, size)
+        batch, channels, height, width = levels.shape
+        # copying rows is faster than columns
+        columns = cv2.transpose(levels.reshape(-1, width).numpy())
+        wide = columns.take(_nearest(width, size[1]), axis=0)
+        planes = cv2.transpose(wide).reshape(batch, channels, height, size[1])
+        return torch.from_numpy(planes.take(_nearest(height, size[0]), axis=2))
     for dim, after in ((3, size[1]), (2, size[0])):
         source = torch.from_numpy(_nearest(levels.shape[dim], after)).to(levels.device)
         levels = levels.index_select(dim, source)
@@ -196,15 +201,6 @@ def enlarge_blocks(levels: Tensor, size: tuple[int, int]) -> Tensor:
 def _nearest(before: int, after: int) -> NDArray[np.int64]:
     """Return ⌊(i + ½) · before / after⌋ for each new pixel, in integers without rounding error."""
     return ((np.arange(after) * 2 + 1) * before) // (2 * after)
-
-
-def _enlarge_in_numpy(levels: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the result of `enlarge_blocks` on the CPU: copying rows is faster than columns."""
-    batch, channels, height, width = levels.shape
-    columns = cv2.transpose(levels.reshape(-1, width).numpy())
-    wide = columns.take(_nearest(width, size[1]), axis=0)
-    planes = cv2.transpose(wide).reshape(batch, channels, height, size[1])
-    return torch.from_numpy(planes.take(_nearest(height, size[0]), axis=2))
 
 
 LARGEST_KEPT = 1 << 20
