@@ -13,7 +13,6 @@ from eyechart.corruptions.kernels.affine import (
     AffineMap,
     PerspectiveMap,
     linear_map,
-    shift_map,
     take,
     take_bilinear,
     take_nearest,
@@ -27,8 +26,9 @@ LONGEST = 10_000.0
 def _translation_map(
     height: int, width: int, *, across: Values, down: Values, to_right: Values, to_bottom: Values
 ) -> AffineMap:
+    one, nothing = np.ones_like(across), np.zeros_like(across)
     # negative, because a map leads from the output back to the source
-    return shift_map(-across * to_right, -down * to_bottom)
+    return AffineMap(one, nothing, nothing, one, -across * to_right, -down * to_bottom)
 
 
 @corruption(

@@ -292,12 +292,11 @@ def obstruction(
     first_column = np.minimum(np.floor(left * (width - side + 1)), width - side)
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)
-    # offset of a pixel from the first one in the square; negative before it
-    into_row = row - per_image(first_row, images)
-    into_column = column - per_image(first_column, images)
-    last = per_image(side - 1, images)
-    covered = (into_row >= 0) & (into_row <= last) & (into_column >= 0) & (into_column <= last)
-    return torch.where(covered, per_image(grey, images), images)
+    rows = (row >= per_image(first_row, images)) & (row < per_image(first_row + side, images))
+    columns = (column >= per_image(first_column, images)) & (
+        column < per_image(first_column + side, images)
+    )
+    return torch.where(rows & columns, per_image(grey, images), images)
 
 
 @corruption(

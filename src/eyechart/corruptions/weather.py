@@ -99,28 +99,22 @@ def frost(
     """Overlay a random crop of a frosted pane."""
     height, width = images.shape[2:]
     down, across = random.scalar("place down"), random.scalar("place across")
-    pane = torch.empty_like(images)
-    for factor in np.unique(scale):
-        rows = np.flatnonzero(scale == factor)
-        pieces = []
-        for row in rows:
-            chosen = textures[_number(texture[row], len(textures))]
-            old_height, old_width = chosen.shape[1:]
-            # a pane is always larger than the image, so that a crop exists
-            larger = max(float(factor), (height + 1) / old_height, (width + 1) / old_width)
-            size = round(old_height * larger), round(old_width * larger)
-            top, left = int(down[row] * (size[0] - height)), int(across[row] * (size[1] - width))
-            if size[0] * size[1] <= LARGEST_PANE:
-                whole = _pane(chosen, size, images.device)
-                pieces.append(whole[:, top : top + height, left : left + width])
-            else:
-                box = (top, left, top + height, left + width)
-                pieces.append(_resize_piece(chosen, size, box).to(images.device))
-        some = _as_pane(torch.stack(pieces), images)
-        if len(rows) == len(images):
-            pane = some
+    pieces = {}
+    # images of the same scale one after the other, because only a few panes are cached
+    for row in np.argsort(scale, kind="stable").tolist():
+        chosen = textures[_number(texture[row], len(textures))]
+        old_height, old_width = chosen.shape[1:]
+        # a pane is always larger than the image, so that a crop exists
+        factor = max(float(scale[row]), (height + 1) / old_height, (width + 1) / old_width)
+        size = round(old_height * factor), round(old_width * factor)
+        top, left = int(down[row] * (size[0] - height)), int(across[row] * (size[1] - width))
+        if size[0] * size[1] <= LARGEST_PANE:
+            whole = _pane(chosen, size, images.device)
+            pieces[row] = whole[:, top : top + height, left : left + width]
         else:
-            pane[torch.from_numpy(rows).to(images.device)] = some
+            box = (top, left, top + height, left + width)
+            pieces[row] = _resize_piece(chosen, size, box).to(images.device)
+    pane = _as_pane(torch.stack([pieces[row] for row in range(len(images))]), images)
     return (images * per_image(image_weight, images)).add_(
         pane.mul_(per_image(frost_weight, images))
     )

@@ -115,12 +115,6 @@ def linear_map(a: Values, b: Values, c: Values, d: Values) -> AffineMap:
     return AffineMap(a, b, c, d, nothing, nothing)
 
 
-def shift_map(across: Values, down: Values) -> AffineMap:
-    """Return a map that takes pixels from the given distance to the right and below."""
-    one, nothing = np.ones_like(across), np.zeros_like(across)
-    return AffineMap(one, nothing, nothing, one, across, down)
-
-
 def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Return the pixels at integer `rows`, `columns` (B, h, w), black outside the image."""
     batch, channels, height, width = images.shape

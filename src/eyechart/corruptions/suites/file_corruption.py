@@ -339,8 +339,7 @@ def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
     tops = {cell.corruption: out / folder_name(cell.corruption) for cell in parts}
     # existing folders must be from the same version of their corruption
     begun = {name: top for name, top in tops.items() if top.exists()}
-    common = common_settings(parts, out, begun)
-    claim(out, common, [Job(top, top) for top in sorted(tops.values())])
+    claim(out, common_settings(parts, out, begun), [Job(top, top) for top in sorted(tops.values())])
     remove_leftovers(
         folder for top in tops.values() for folder in top.glob("*/*") if folder.is_dir()
     )
@@ -369,8 +368,8 @@ def corrupt_folders(
             yield from corrupt_files(jobs, cell, done=done, sources=sources)
 
 
-def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
-    """Read the images and yield, for each, why it cannot be used, or "" if it can be used."""
+def _problems(images: Sequence[ImageFile], sources: Sources) -> list[str]:
+    """Read the images and return, for each, why it cannot be used, or "" if it can be used."""
 
     def read(image: ImageFile) -> str:
         try:
@@ -383,7 +382,7 @@ def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
         return ""
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        yield from list(pool.map(read, images))
+        return list(pool.map(read, images))
 
 
 def _target(out: Path, cell: Settings, image: ImageFile) -> Path:

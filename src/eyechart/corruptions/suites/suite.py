@@ -336,12 +336,16 @@ def _check(entry: Entry) -> None:
             raise ValueError(f"{entry.name}: {name} needs two numbers, a mild and a strong value")
     for name in sorted(named):
         _check_range(entry, entry.corruption.parameter(name))
-    if entry.severity is not None and not (entry.levels or entry.path):
-        raise ValueError(f"{entry.name}: severity requires levels or a path")
-    if entry.eight_bit not in ("truncate", "round"):
-        raise ValueError(f"{entry.name}: eight_bit must be truncate or round")
-    if entry.reference_side is not None and entry.reference_side < 1:
-        raise ValueError(f"{entry.name}: reference_side must be a number of pixels")
+    rules = {
+        "severity requires levels or a path": not entry.severity or entry.levels or entry.path,
+        "eight_bit must be truncate or round": entry.eight_bit in ("truncate", "round"),
+        "reference_side must be a number of pixels": (
+            entry.reference_side is None or entry.reference_side >= 1
+        ),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise ValueError(f"{entry.name}: {rule}")
 
 
 def _check_range(entry: Entry, parameter: Parameter) -> None:
