@@ -258,9 +258,9 @@ def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]
     Kernels and weights are float64; offsets are in whole pixels from the center.
     """
     rows, columns = (2 * side + 1 for side in reach)
-    places = ((down + reach[0]) * columns + (across + reach[1])).to(torch.int64)
+    indices = ((down + reach[0]) * columns + (across + reach[1])).to(torch.int64)
     kernels = weights.new_zeros(len(weights), rows * columns)
-    return kernels.scatter_add_(1, places, weights).reshape(-1, rows, columns)
+    return kernels.scatter_add_(1, indices, weights).reshape(-1, rows, columns)
 
 
 @corruption(

@@ -127,7 +127,7 @@ def resolve_correlation(
         torch.from_numpy(rough),
         steps,
         rounding,
-        lambda places: values_at(image, taps, anchor, border, places),
+        lambda indices: values_at(image, taps, anchor, border, indices),
         lambda: _correlate_cv2(image, taps, anchor, border),
         int(np.count_nonzero(taps)),
     )
@@ -137,18 +137,18 @@ def resolve_correlation(
 def _pieces(kernel: bytes, columns: int) -> list[tuple[int, int, NDArray[np.float32]]]:
     """Return a float32 kernel in pieces that OpenCV applies directly, each with its offset."""
     taps = np.frombuffer(kernel, dtype=np.float32).reshape(-1, columns)
-    rows, places = np.nonzero(taps)
+    rows, column_indices = np.nonzero(taps)
     pieces = []
     start = 0
     while start < len(rows):
         stop = start + 1
         # as many taps, in the order of reading, as their bounding box and their sum allow
         while stop < min(len(rows), start + PIECE):
-            box = places[start : stop + 1]
+            box = column_indices[start : stop + 1]
             if (rows[stop] - rows[start] + 1) * (np.ptp(box) + 1) >= LARGE_ROUGH:
                 break
             stop += 1
-        down, across = rows[start:stop], places[start:stop]
+        down, across = rows[start:stop], column_indices[start:stop]
         top, left = int(down[0]), int(across.min())
         piece = np.zeros((down[-1] - top + 1, across.max() - left + 1), dtype=np.float32)
         piece[down - top, across - left] = taps[down, across]

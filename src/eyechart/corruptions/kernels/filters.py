@@ -205,15 +205,15 @@ def values_at(
     kernel: NDArray[np.floating],
     anchor: tuple[int, int],
     border: str,
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
 ) -> Tensor:
-    """Return the float32 values at flat places of an image (C, H, W) after filtering in float64.
+    """Return the float32 values at flat indices of an image (C, H, W) after filtering in float64.
 
     `anchor`: the position (x, y) of the kernel's center.
     """
     height, width = image.shape[1:]
     down, across = np.nonzero(kernel)
-    line, column = np.divmod(places, width)
+    line, column = np.divmod(indices, width)
     channel, row = np.divmod(line, height)
     # folded for the whole kernel, and then read at its taps
     rows = _folded(row, np.arange(kernel.shape[0]) - anchor[1], height, border)
@@ -246,13 +246,15 @@ def _filter_lines(plane: Tensor, taps: Tensor, border: str) -> Tensor:
     """Return a float64 plane filtered along its rows with a symmetric kernel."""
     count, length = plane.shape
     reach = len(taps) // 2
-    places = border_index(torch.arange(-reach, length + reach, device=plane.device), length, border)
-    size = fft_length(len(places))
+    indices = border_index(
+        torch.arange(-reach, length + reach, device=plane.device), length, border
+    )
+    size = fft_length(len(indices))
     spectrum = torch.fft.rfft(taps, n=size)
     out = torch.empty(count, length, dtype=plane.dtype, device=plane.device)
     step = max(1, LINE_VALUES // size)
     for start in range(0, count, step):
-        lines = torch.fft.rfft(plane[start : start + step].index_select(1, places), n=size)
+        lines = torch.fft.rfft(plane[start : start + step].index_select(1, indices), n=size)
         lines *= spectrum
         # the circular wrap-around affects only the first 2 · reach values
         filtered = torch.fft.irfft(lines, n=size)
