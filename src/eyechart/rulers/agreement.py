@@ -6,6 +6,7 @@ Uncertainty comes from resampled images and observers, and from leaving out whol
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +59,7 @@ def fit_monotone(values: FloatArray, accuracy: FloatArray) -> PiecewiseLinear:
         array([1.  , 0.65, 0.3 ])
     """
     order = np.argsort(values)
-    places, means = values[order], accuracy[order]
-    weights = None
+    places, means, weights = values[order], accuracy[order], None
     # np.unique would sort again, so it runs only if values are tied
     if (places[1:] == places[:-1]).any():
         places, inverse, counts = np.unique(places, return_inverse=True, return_counts=True)
@@ -86,9 +86,8 @@ def explained_variance(predicted: FloatArray, accuracy: FloatArray) -> float:
 def predict_left_out(values: FloatArray, accuracy: FloatArray) -> FloatArray:
     """Return the accuracy in each condition, predicted from all other conditions."""
     predicted = np.empty_like(accuracy)
-    everything = np.arange(len(values))
-    for place in everything:
-        others = everything != place
+    for place in range(len(values)):
+        others = np.arange(len(values)) != place
         curve = fit_monotone(values[others], accuracy[others])
         predicted[place] = curve(values[place : place + 1])[0]
     return predicted
@@ -102,7 +101,7 @@ def experiment_errors(
     for name in dict.fromkeys(experiments.tolist()):
         inside = experiments == name
         curve = fit_monotone(values[~inside], accuracy[~inside])
-        errors[name] = _rms_error(curve, values[inside], accuracy[inside])
+        errors[name] = rms_error(curve, values[inside], accuracy[inside])
     return errors
 
 
@@ -123,35 +122,28 @@ def transfer_errors(
         return {}
     curve = fit_monotone(values[inside], accuracy[inside])
     return {
-        name: _rms_error(curve, values[experiments == name], accuracy[experiments == name])
+        name: rms_error(curve, values[experiments == name], accuracy[experiments == name])
         for name in dict.fromkeys(experiments[~inside].tolist())
     }
 
 
-def _rms_error(curve: PiecewiseLinear, values: FloatArray, accuracy: FloatArray) -> float:
+def rms_error(curve: PiecewiseLinear, values: FloatArray, accuracy: FloatArray) -> float:
+    """Return the root of the mean squared difference between a curve and accuracy."""
     return float(np.sqrt(np.mean((curve(values) - accuracy) ** 2)))
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """How well a ruler agrees with humans.
+class Agreement(NamedTuple):
+    """How well a ruler agrees with humans: the numbers of the table.
 
     Attributes:
         explained: Explained variance of the curve that was fitted to all conditions.
         explained_left_out: Explained variance if each condition is predicted from all others.
         error: Mean over experiments of the rms error on the experiment, predicted from the others.
-        errors: The rms error on each experiment.
     """
 
     explained: float
     explained_left_out: float
     error: float
-    errors: dict[str, float]
-
-    @property
-    def statistics(self) -> tuple[float, float, float]:
-        """The three numbers of the table."""
-        return self.explained, self.explained_left_out, self.error
 
 
 def agreement(values: FloatArray, accuracy: FloatArray, experiments: Sequence[str]) -> Agreement:
@@ -162,30 +154,14 @@ def agreement(values: FloatArray, accuracy: FloatArray, experiments: Sequence[st
         accuracy: The rescaled human accuracy in each condition.
         experiments: The experiment of each condition; at least two.
 
+    Raises:
+        UsageError: there is one experiment only, or a condition has no value.
+
     Example:
         >>> accuracy = np.array([1.0, 0.5, 0.0, 1.0, 0.5, 0.0])
-        >>> agreement(1 - accuracy, accuracy, ["noise"] * 3 + ["blur"] * 3).statistics
-        (1.0, 1.0, 0.0)
+        >>> agreement(1 - accuracy, accuracy, ["noise"] * 3 + ["blur"] * 3)
+        Agreement(explained=1.0, explained_left_out=1.0, error=0.0)
     """
-    check_values(values, accuracy, experiments)
-    names = np.array(experiments)
-    fitted = fit_monotone(values, accuracy)(values)
-    errors = experiment_errors(values, accuracy, names)
-    return Agreement(
-        explained_variance(fitted, accuracy),
-        explained_variance(predict_left_out(values, accuracy), accuracy),
-        float(np.mean(list(errors.values()))),
-        errors,
-    )
-
-
-def check_values(values: FloatArray, accuracy: FloatArray, experiments: Sequence[str]) -> None:
-    """Raise a UsageError unless every condition has a finite value, an accuracy and experiment."""
-    if not len(values) == len(accuracy) == len(experiments):
-        raise UsageError(
-            "values, accuracy and experiments must have one entry for each condition, got"
-            f" {len(values)}, {len(accuracy)} and {len(experiments)}."
-        )
     if len(set(experiments)) < 2:
         raise UsageError(
             "Agreement needs at least 2 experiments, so that one can be left out, got"
@@ -193,6 +169,12 @@ def check_values(values: FloatArray, accuracy: FloatArray, experiments: Sequence
         )
     if not (np.isfinite(values).all() and np.isfinite(accuracy).all()):
         raise UsageError("values and accuracy must be finite numbers in every condition.")
+    errors = experiment_errors(values, accuracy, np.array(experiments))
+    return Agreement(
+        explained_variance(fit_monotone(values, accuracy)(values), accuracy),
+        explained_variance(predict_left_out(values, accuracy), accuracy),
+        float(np.mean(list(errors.values()))),
+    )
 
 
 def weighted_means(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
@@ -251,8 +233,7 @@ def estimate_agreement(
     observed = agreement(weighted_means(values), humans.rescaled(), experiments)
     rows = []
     for image_weights, accuracy in drawn:
-        means = weighted_means(values, image_weights)
-        rows.append(agreement(means, accuracy, experiments).statistics)
+        rows.append(agreement(weighted_means(values, image_weights), accuracy, experiments))
         advance(1, "")
     table = np.array(rows).reshape(-1, len(STATISTICS))
     jackknife = jackknife_errors(values, humans)
@@ -260,7 +241,7 @@ def estimate_agreement(
         name: StatisticRecord(
             estimate=make_estimate(value, table[:, column]), jackknife=jackknife[name]
         )
-        for column, (name, value) in enumerate(zip(STATISTICS, observed.statistics, strict=True))
+        for column, (name, value) in enumerate(zip(STATISTICS, observed, strict=True))
     }
 
 
@@ -276,7 +257,7 @@ def jackknife_errors(values: FloatArray, humans: HumanConditions) -> dict[Statis
     for name in names:
         rest, indices = humans.select(other for other in names if other != name)
         means = weighted_means(values)[indices]
-        rows.append(agreement(means, rest.rescaled(), rest.experiments).statistics)
+        rows.append(agreement(means, rest.rescaled(), rest.experiments))
     return dict(zip(STATISTICS, jackknife_deviation(np.array(rows)).tolist(), strict=True))
 
 
@@ -294,12 +275,11 @@ def jackknife_deviation(left_out: FloatArray) -> FloatArray:
 
 def paired_differences(
     rulers: Mapping[str, Mapping[StatisticName, StatisticRecord]],
-    statistics: Sequence[StatisticName] = STATISTICS[1:],
 ) -> list[DifferenceRecord]:
     """Return the paired differences between all rulers, corrected over all pairs by Holm."""
+    pairs = list(combinations(rulers, 2))
     differences = []
-    for statistic in statistics:
-        pairs = list(combinations(rulers, 2))
+    for statistic in STATISTICS[1:]:
         tests = [
             paired_difference(*(rulers[name][statistic].estimate for name in pair))
             for pair in pairs

@@ -25,6 +25,9 @@ MIN_SIGMA, MAX_SIGMA = 2**-0.5, 64.0
 FAT_SIDE = 512
 """Side in px of the mirrored image in which an eidolon is computed."""
 
+Pair = tuple[Tensor, Tensor]
+"""Displacements (B, H, W) down and to the right."""
+
 LARGEST_NORMAL = 127.5
 """Largest value of a plane of random numbers from which displacements are computed."""
 
@@ -121,9 +124,8 @@ def phase_scrambling(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
     angles = torch.cat([shifts, middle, -shifts], dim=1)
     angles = angles.reshape(-1, height - 1, breadth - 1)
     angles = torch.nn.functional.pad(angles, (1, 0, 1, 0))
-    spectrum = torch.fft.fft2(clean.gray)
-    turned = spectrum * torch.exp(1j * torch.fft.ifftshift(angles, dim=(1, 2)))
-    return _real_image(turned)
+    turns = torch.exp(1j * torch.fft.ifftshift(angles, dim=(1, 2)))
+    return _real_image(torch.fft.fft2(clean.gray) * turns)
 
 
 def power_equalisation(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
@@ -153,12 +155,12 @@ def eidolon(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
     """
     reach, coherence, grain = parameters
     total: Tensor | float = 0.0
-    for scale in _eidolon_scales(clean, grain):
+    for plane, coherent, incoherent in _eidolon_scales(clean, grain):
         fields = (
-            coherence * coherent + (1 - coherence) * incoherent
-            for coherent, incoherent in zip(scale.coherent, scale.incoherent, strict=True)
+            coherence * together + (1 - coherence) * alone
+            for together, alone in zip(coherent, incoherent, strict=True)
         )
-        total = total + _displaced(scale.plane, *(reach * field for field in fields))
+        total = total + _displaced(plane, *(reach * field for field in fields))
     assert isinstance(total, Tensor)
     height, width = clean.gray.shape[1:]
     top, left = (FAT_SIDE - height) // 2, (FAT_SIDE - width) // 2
@@ -191,21 +193,13 @@ def _gaussian(side: int, sigma: float, device: torch.device) -> Tensor:
     return torch.where(distance <= radius, weights, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _EidolonScale:
-    """One scale of mirrored images (B, H, W), and its displacements down and to the right.
-
-    Displacements are in units of the reach.
-    """
-
-    plane: Tensor
-    coherent: tuple[Tensor, Tensor]
-    incoherent: tuple[Tensor, Tensor]
-
-
 # the same fields for every reach and coherence, as they take most of the time
 @lru_cache(maxsize=1)
-def _eidolon_scales(clean: Clean, grain: float) -> list[_EidolonScale]:
+def _eidolon_scales(clean: Clean, grain: float) -> list[tuple[Tensor, Pair, Pair]]:
+    """Return each scale of mirrored images (B, H, W), coarsest first, and its displacements.
+
+    Displacements, down and to the right, coherent and incoherent, are in units of the reach.
+    """
     count = ceil(2 * log2(MAX_SIGMA))
     sigmas = [MIN_SIGMA * 2 ** (level / 2) for level in range(count)]
     fat = _mirrored(clean.gray)
@@ -217,7 +211,7 @@ def _eidolon_scales(clean: Clean, grain: float) -> list[_EidolonScale]:
         largest = normal.abs().amax(dim=(1, 2), keepdim=True)
         return _periodic_blur(normal * (LARGEST_NORMAL / largest), sigma).to(torch.float32)
 
-    scales: list[_EidolonScale] = []
+    scales: list[tuple[Tensor, Pair, Pair]] = []
     # coarsest first: the coherent field of a scale is the sum of its own and all coarser ones
     sums: tuple[Tensor | float, Tensor | float] = (0.0, 0.0)
     for level in reversed(range(count)):
@@ -229,8 +223,7 @@ def _eidolon_scales(clean: Clean, grain: float) -> list[_EidolonScale]:
         )
         sums = down, right
         incoherent = field(f"y-{level}", grain), field(f"x-{level}", grain)
-        plane = (blurred[level] - coarser).to(torch.float32)
-        scales.append(_EidolonScale(plane, (down, right), incoherent))
+        scales.append(((blurred[level] - coarser).to(torch.float32), (down, right), incoherent))
     return scales
 
 

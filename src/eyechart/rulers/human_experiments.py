@@ -10,7 +10,7 @@ import numpy as np
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
-from eyechart.core.registry import unknown_name
+from eyechart.core.registry import Registry
 from eyechart.humans.placement import strength_of
 from eyechart.rulers import conditions
 from eyechart.rulers.conditions import Condition
@@ -106,8 +106,11 @@ _EXPERIMENTS = (
     _eidolon("eidolonIII", 0),
 )
 
-EXPERIMENTS: Mapping[str, HumanExperiment] = {one.name: one for one in _EXPERIMENTS}
+EXPERIMENTS: Registry[HumanExperiment] = Registry("experiment")
 """The experiments that can be regenerated, by name."""
+
+for _experiment in _EXPERIMENTS:
+    EXPERIMENTS.add(_experiment.name, _experiment)
 
 MAIN = tuple(one.name for one in _EXPERIMENTS[:6])
 """The experiments of the study's main table: several conditions each, with known definitions."""
@@ -166,13 +169,6 @@ class HumanConditions:
         return chosen, indices
 
 
-def find_experiment(name: str) -> HumanExperiment:
-    """Return the experiment with this name, or raise a UsageError with similar names."""
-    if name not in EXPERIMENTS:
-        raise unknown_name("experiment", name, EXPERIMENTS)
-    return EXPERIMENTS[name]
-
-
 def read_counts(path: Path, experiments: Sequence[str] = MAIN) -> HumanConditions:
     """Return human accuracy from a CSV file with one row per experiment, condition and observer.
 
@@ -191,7 +187,8 @@ def read_counts(path: Path, experiments: Sequence[str] = MAIN) -> HumanCondition
             raise row.rejection("correct must not exceed trials")
         correct[key] += row.whole("correct")
         trials[key] += row.whole("trials")
-    wanted = [(one, name) for one in map(find_experiment, experiments) for name in one.parameters]
+    chosen = [EXPERIMENTS[name] for name in experiments]
+    wanted = [(one, name) for one in chosen for name in one.parameters]
     keys = [(one.name, name) for one, name in wanted]
     clean = [one.clean for one, _ in wanted]
     needed = {*keys, *clean}

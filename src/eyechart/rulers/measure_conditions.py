@@ -17,7 +17,7 @@ from eyechart.core.progress import Advance, no_advance
 from eyechart.core.storage.parts import ROW, Parts
 from eyechart.images.imageset import ImageSet
 from eyechart.rulers import conditions
-from eyechart.rulers.conditions import Clean, Condition, amplitudes, make_clean, to_shown
+from eyechart.rulers.conditions import Condition, amplitudes, make_clean, to_shown
 from eyechart.rulers.human_experiments import EXPERIMENTS
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.ruler import Ruler
@@ -96,7 +96,11 @@ def measure_conditions(
         clean = make_clean(levels, mean_amplitude)
         # everything is measured on the same images
         needed = sorted({place for some in missing.values() for place in some})
-        shown = {place: to_shown(_condition(place, clean)) for place in needed}
+        shown = {}
+        for place in needed:
+            experiment = EXPERIMENTS[CONDITIONS[place][0]]
+            parameters = experiment.parameters[CONDITIONS[place][1]]
+            shown[place] = to_shown(experiment.condition(clean, parameters))
         for table, measure in measures.items():
             new = missing[table]
             if new:
@@ -130,12 +134,6 @@ def row_of(image: int, place: int) -> int:
     return image * len(CONDITIONS) + place
 
 
-def _condition(place: int, clean: Clean) -> Tensor:
-    experiment, name = CONDITIONS[place]
-    declared = EXPERIMENTS[experiment]
-    return declared.condition(clean, declared.parameters[name])
-
-
 def _color(gray: Tensor) -> Tensor:
     """Return gray images (B, H, W) with three equal channels, which networks expect."""
     return gray[:, None].expand(-1, 3, -1, -1)
@@ -143,12 +141,10 @@ def _color(gray: Tensor) -> Tensor:
 
 def _mean_amplitude(images: ImageSet, device: torch.device) -> Tensor:
     """Return the mean amplitude spectrum of all images, for power equalisation."""
-    total = None
+    total = torch.zeros((), dtype=torch.float64, device=device)
     for start in range(0, len(images), BATCH):
         batch = images.batch(range(start, min(start + BATCH, len(images))))
-        part = amplitudes(to_gray(batch.to(device))).sum(dim=0)
-        total = part if total is None else total + part
-    assert total is not None
+        total = total + amplitudes(to_gray(batch.to(device))).sum(dim=0)
     return total / len(images)
 
 
@@ -161,11 +157,11 @@ def _rows(
     table = {ROW: pa.array(numbers[order])}
     for name in columns[0]:
         values = np.concatenate([column[name] for column in columns])[order]
-        flat = values.reshape(len(values), -1)
+        flat = pa.array(values.ravel())
         if values.ndim == 1:
-            table[name] = pa.array(values)
+            table[name] = flat
         else:
-            table[name] = pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), flat.shape[1])
+            table[name] = pa.FixedSizeListArray.from_arrays(flat, values[0].size)
     return pa.table(table)
 
 
@@ -221,13 +217,13 @@ def at_equal_change(
     found by bisection.
     """
     clean = make_clean(gray[None])
-    description = ruler.describe(gray[None, None].expand(-1, 3, -1, -1))
+    description = ruler.describe(_color(gray[None]))
 
     def image(share: float) -> Tensor:
         return to_shown(series.condition(clean, (series.parameter(share),)))
 
     def change(share: float) -> float:
-        return float(ruler.compare(description, image(share)[:, None].expand(-1, 3, -1, -1))[0])
+        return float(ruler.compare(description, _color(image(share)))[0])
 
     low, high = 0.0, 1.0
     for _ in range(STEPS):

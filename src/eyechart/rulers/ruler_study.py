@@ -15,7 +15,7 @@ from eyechart.core.csv_table import csv_text
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.files import write_text
 from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.core.version import versions
 from eyechart.images.identity import file_digest
@@ -120,37 +120,31 @@ def run_study(
     columns = {name: read_measured(folder, name, len(images), conditions) for name in measures}
     values = {ruler.name: columns[ruler_table(ruler)]["value"] for ruler in rulers}
     terms = Terms.of(columns[TERMS_TABLE]) if settings.fit else None
-    record = analyze(humans, values, terms, settings, progress)
-    record = record.model_copy(
-        update={
-            "images": images.source.rstrip("/").rpartition("/")[2],
-            "images_digest": images.digest,
-            "human_digest": file_digest(settings.human),
-        }
-    )
-    write_study(record, settings.out)
+    record = _analyze(humans, images, values, terms, settings, progress)
+    _write_study(record, settings.out)
     return record, rulers, to_gray(images.batch([0]))[0]
 
 
-def analyze(
+def _analyze(
     humans: HumanConditions,
+    images: ImageSet,
     measured: Mapping[str, FloatArray],
     terms: Terms | None,
     settings: StudySettings,
-    progress: Progress = NO_PROGRESS,
+    progress: Progress,
 ) -> StudyRecord:
-    """Return the study's statistics, without the identity of its files.
+    """Return the study's statistics.
 
     Args:
         humans: The human accuracy in each condition.
+        images: The images.
         measured: The values (images, conditions) of each ruler.
         terms: The terms of VIF, to which parameters are fitted; None without a fit.
         settings: The settings of the study.
         progress: Shows how far the fit and the bootstrap are.
     """
     values = dict(measured)
-    n_images = len(next(iter(values.values())))
-    drawn = draw_replicates(humans, n_images, settings.n_bootstrap, settings.seed)
+    drawn = draw_replicates(humans, len(images), settings.n_bootstrap, settings.seed)
     fit = None
     if terms is not None:
         few = drawn[:FIT_REPLICATES]
@@ -166,11 +160,11 @@ def analyze(
     return StudyRecord(
         made=datetime.now(UTC).date().isoformat(),
         versions=versions(),
-        images="",
-        images_digest="",
-        n_images=n_images,
+        images=images.source.rstrip("/").rpartition("/")[2],
+        images_digest=images.digest,
+        n_images=len(images),
         human=settings.human.name,
-        human_digest="",
+        human_digest=file_digest(settings.human),
         n_observers=humans.n_observers,
         n_bootstrap=settings.n_bootstrap,
         seed=settings.seed,
@@ -183,16 +177,13 @@ def analyze(
     )
 
 
-def write_study(record: StudyRecord, out: Path) -> None:
-    """Write a study's record as JSON, and its table as CSV."""
-    with atomic_file(out / RESULTS) as temporary:
-        temporary.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    with atomic_file(out / TABLE) as temporary:
-        temporary.write_text(csv_text(_csv_rows(record)), encoding="utf-8")
+def _write_study(record: StudyRecord, out: Path) -> None:
+    """Write a study's record and, with a fit, its calibration as JSON, and its table as CSV."""
+    write_text(out / RESULTS, record.model_dump_json(indent=1) + "\n")
+    write_text(out / TABLE, csv_text(_csv_rows(record)))
     if record.fit is not None:
         calibration = _calibration(record, record.fit)
-        with atomic_file(out / CALIBRATION) as temporary:
-            temporary.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        write_text(out / CALIBRATION, calibration.model_dump_json(indent=1) + "\n")
 
 
 def _ready_rulers(names: Sequence[str]) -> list[Ruler]:

@@ -6,8 +6,8 @@ fit of the parameters, and of the map of the ruler `human`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations, product
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from eyechart.rulers.agreement import (
     experiment_errors,
     explained_variance,
     fit_monotone,
+    rms_error,
     weighted_means,
 )
 from eyechart.rulers.human_experiments import HumanConditions
@@ -31,7 +32,7 @@ from eyechart.stats.estimate import make_estimate
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.visual_change.vif.fidelity import clean_terms, describe_clean, kept_terms
 from eyechart.visual_change.vif.pyramid import subbands, window_side
-from eyechart.visual_change.vif.statistics import VCR
+from eyechart.visual_change.vif.statistics import VCR, Scale
 
 NOISE_VARIANCES = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 """Candidates for σ_n², from the published value upwards, in squared gray levels."""
@@ -80,13 +81,7 @@ def measure_terms(clean: Tensor, corrupted: Sequence[Tensor]) -> list[dict[str, 
     """
     statistics = describe_clean(clean, VCR)
     scales = statistics.scales
-    total = [
-        [
-            definition.pooled(clean_terms(scale, definition).sum(dim=(-2, -1)), scale.blocks, level)
-            for level, scale in enumerate(scales)
-        ]
-        for definition in DEFINITIONS
-    ]
+    total = _pooled(scales, [[clean_terms(scale, one) for scale in scales] for one in DEFINITIONS])
     columns = []
     for gray in corrupted:
         turns = quarter_turns(clean, gray)
@@ -97,23 +92,30 @@ def measure_terms(clean: Tensor, corrupted: Sequence[Tensor]) -> list[dict[str, 
             ]
         )
         bands = subbands(upright, len(scales), statistics.dtype)
-        kept = []
-        for definition in DEFINITIONS:
-            sums = [
+        terms = [
+            [
                 kept_terms(scale, bands[level], window_side(level, len(scales)), definition)
                 for level, scale in enumerate(scales)
             ]
-            kept.append(
-                [
-                    definition.pooled(terms.sum(dim=(-2, -1)), scale.blocks, level)
-                    for level, (terms, scale) in enumerate(zip(sums, scales, strict=True))
-                ]
-            )
+            for definition in DEFINITIONS
+        ]
         # 270° is a turn by 90° in the other direction
         angle = 90.0 * torch.minimum(turns, 4 - turns)
-        tensors = {"kept": _stacked(kept), "total": _stacked(total), "angle": angle}
+        tensors = {"kept": _pooled(scales, terms), "total": total, "angle": angle}
         columns.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()})
     return columns
+
+
+def _pooled(scales: Sequence[Scale], terms: list[list[Tensor]]) -> Tensor:
+    """Return terms by definition and scale, each (B, 2, n, m), pooled: (B, variances, scales)."""
+    pooled = [
+        [
+            definition.pooled(one.sum(dim=(-2, -1)), scale.blocks, level)
+            for level, (scale, one) in enumerate(zip(scales, row, strict=True))
+        ]
+        for definition, row in zip(DEFINITIONS, terms, strict=True)
+    ]
+    return torch.stack([torch.stack(row, dim=1) for row in pooled], dim=1)
 
 
 def quarter_turns(clean: Tensor, corrupted: Tensor) -> Tensor:
@@ -128,10 +130,6 @@ def quarter_turns(clean: Tensor, corrupted: Tensor) -> Tensor:
     # added to the unturned image, so that images of which little is left are not turned
     similarity[0] += MIN_LEAD
     return similarity.argmax(dim=0)
-
-
-def _stacked(terms: list[list[Tensor]]) -> Tensor:
-    return torch.stack([torch.stack(row, dim=1) for row in terms], dim=1)
 
 
 def _band(gray: Tensor) -> Tensor:
@@ -152,8 +150,7 @@ def _correlation(one: Tensor, two: Tensor) -> Tensor:
     return (one * two).sum(dim=(1, 2)) / norm.clamp_min(1e-12)
 
 
-@dataclass(frozen=True, order=True)
-class VifParameters:
+class VifParameters(NamedTuple):
     """The parameters of a registered VIF.
 
     Δv = 1 − VIF · exp(−penalty · angle / 180°), with VIF = Σ w_l kept_l / Σ w_l total_l over the
@@ -170,13 +167,11 @@ class VifParameters:
     penalty: float
 
 
-@cache
-def candidates() -> tuple[VifParameters, ...]:
-    """Return all combinations of candidate values; those with the least penalty come first."""
-    return tuple(
-        VifParameters(variance, exponent, penalty)
-        for penalty, variance, exponent in product(PENALTIES, NOISE_VARIANCES, EXPONENTS)
-    )
+CANDIDATES = tuple(
+    VifParameters(variance, exponent, penalty)
+    for penalty, variance, exponent in product(PENALTIES, NOISE_VARIANCES, EXPONENTS)
+)
+"""All combinations of candidate values; those with the least penalty come first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,8 +258,7 @@ def nested_fit(means: FloatArray, accuracy: FloatArray, experiments: Experiments
         for row in means:
             curve = fit_monotone(row[rest], accuracy[rest])
             for inside, collected in ((members[one], on_one), (members[two], on_two)):
-                residual = curve(row[inside]) - accuracy[inside]
-                collected.append(float(np.sqrt(np.mean(residual**2))))
+                collected.append(rms_error(curve, row[inside], accuracy[inside]))
         errors[one][two], errors[two][one] = np.array(on_two), np.array(on_one)
     chosen, outer = {}, {}
     residuals = np.empty_like(accuracy)
@@ -273,7 +267,7 @@ def nested_fit(means: FloatArray, accuracy: FloatArray, experiments: Experiments
         row = means[chosen[name]]
         curve = fit_monotone(row[~inside], accuracy[~inside])
         residuals[inside] = curve(row[inside]) - accuracy[inside]
-        outer[name] = float(np.sqrt(np.mean(residuals[inside] ** 2)))
+        outer[name] = rms_error(curve, row[inside], accuracy[inside])
     return NestedFit(outer, chosen, residuals)
 
 
@@ -282,9 +276,8 @@ def predict_conditions(
 ) -> FloatArray:
     """Return each condition's accuracy, with curve and candidate chosen on all other conditions."""
     predicted = np.empty_like(accuracy)
-    everything = np.arange(len(accuracy))
-    for place in everything:
-        others = everything != place
+    for place in range(len(accuracy)):
+        others = np.arange(len(accuracy)) != place
         best = best_candidate(means[:, others], accuracy[others], experiments[others])
         curve = fit_monotone(means[best, others], accuracy[others])
         predicted[place] = curve(means[best, place : place + 1])[0]
@@ -301,17 +294,15 @@ def fit_vif(
 
     `drawn`: bootstrap replicates of images and observers, see `agreement.draw_replicates`.
     """
-    tried = candidates()
-    values = np.stack([terms.values(parameters) for parameters in tried])
+    values = np.stack([terms.values(parameters) for parameters in CANDIDATES])
     experiments = np.array(humans.experiments)
     means = np.stack([weighted_means(one) for one in values])
     accuracy = humans.rescaled()
-    best = tried[best_candidate(means, accuracy, experiments)]
+    best = CANDIDATES[best_candidate(means, accuracy, experiments)]
     rows, nested_errors = [], []
     for image_weights, drawn_accuracy in drawn:
         drawn_means = np.stack([weighted_means(one, image_weights) for one in values])
-        chosen = tried[best_candidate(drawn_means, drawn_accuracy, experiments)]
-        rows.append((chosen.noise_variance, chosen.exponent, chosen.penalty))
+        rows.append(CANDIDATES[best_candidate(drawn_means, drawn_accuracy, experiments)])
         nested_errors.append(nested_fit(drawn_means, drawn_accuracy, experiments).error)
         advance(1, "")
     chosen_values = np.array(rows).reshape(-1, 3)
@@ -322,7 +313,7 @@ def fit_vif(
             value=getattr(best, name),
             interval95=percentile_interval(chosen_values[:, column], CONFIDENCE),
             chosen={
-                experiment: getattr(tried[number], name)
+                experiment: getattr(CANDIDATES[number], name)
                 for experiment, number in nested.chosen.items()
             },
         )
