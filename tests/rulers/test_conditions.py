@@ -34,7 +34,7 @@ def clean(levels):
     ],
 )
 def test_contrast_and_blur_equal_those_by_scipy(clean, levels, function, experiment, strength):
-    shown = to_shown(function(clean, (strength,)))
+    shown = to_shown(function(clean, strength))
     expected = [apply_condition(gray.numpy(), experiment, strength) for gray in levels]
     # sums in another order may fall on the other side of a half
     assert (shown.int() - torch.from_numpy(np.stack(expected)).int()).abs().max() <= 1
@@ -46,15 +46,15 @@ def test_high_pass_is_what_the_blur_removes_around_the_mean_gray(clean, sigma):
     gray = clean.gray[0].numpy()
     removed = gray - gaussian_filter(gray, sigma, mode="constant", cval=MEAN_GRAY)
     expected = removed - removed.mean() + MEAN_GRAY
-    assert np.allclose(conditions.high_pass(clean, (sigma,))[0], expected, atol=1e-9)
+    assert np.allclose(conditions.high_pass(clean, sigma)[0], expected, atol=1e-9)
 
 
 def test_an_infinite_high_pass_is_the_clean_image(clean):
-    assert torch.equal(conditions.high_pass(clean, (float("inf"),)), clean.gray)
+    assert torch.equal(conditions.high_pass(clean, float("inf")), clean.gray)
 
 
 def test_uniform_noise_has_its_width_and_variance_at_low_contrast(clean):
-    noise = conditions.uniform_noise(clean, (0.2,)) - conditions.contrast(clean, (0.3,))
+    noise = conditions.uniform_noise(clean, 0.2) - conditions.contrast(clean, 0.3)
     assert noise.abs().max() <= 0.2
     assert noise.var().item() == pytest.approx(0.2**2 / 3, rel=0.02)
 
@@ -72,31 +72,31 @@ def test_scrambled_phases_are_those_of_averaged_conjugate_pairs(clean):
     opposite = np.roll(turned[::-1, ::-1], (1, 1), axis=(0, 1)).conj()
     expected = np.fft.ifft2((turned + opposite) / 2)
     assert np.abs(expected.imag).max() < 1e-12
-    assert np.allclose(conditions.phase_scrambling(clean, (width,))[0], expected.real, atol=1e-9)
+    assert np.allclose(conditions.phase_scrambling(clean, width)[0], expected.real, atol=1e-9)
 
 
 def test_no_phase_shift_changes_nothing_and_the_mean_always_stays(clean):
-    assert torch.allclose(conditions.phase_scrambling(clean, (0.0,)), clean.gray, atol=1e-12)
-    scrambled = conditions.phase_scrambling(clean, (180.0,))
+    assert torch.allclose(conditions.phase_scrambling(clean, 0.0), clean.gray, atol=1e-12)
+    scrambled = conditions.phase_scrambling(clean, 180.0)
     assert torch.allclose(scrambled.mean(dim=(1, 2)), clean.gray.mean(dim=(1, 2)), atol=1e-9)
 
 
 def test_equalised_images_share_their_amplitudes_and_keep_their_phases(clean, levels):
-    equal = conditions.power_equalisation(clean, (1.0,))
+    equal = conditions.power_equalisation(clean, 1.0)
     spectrum = torch.fft.fft2(equal)
     assert torch.allclose(
         spectrum.abs(), amplitudes(levels).mean(dim=0).expand_as(equal), atol=1e-6
     )
     agreement = (spectrum / torch.fft.fft2(clean.gray)).angle().abs()
     assert agreement.median() < 1e-9
-    assert torch.equal(conditions.power_equalisation(clean, (0.0,)), clean.gray)
+    assert torch.equal(conditions.power_equalisation(clean, 0.0), clean.gray)
 
 
 @pytest.mark.parametrize(("degrees", "turns"), [(0, 0), (90, 1), (180, 2), (270, 3)])
 def test_rotations_are_counterclockwise_and_their_quarter_turns_are_found(
     clean, levels, degrees, turns
 ):
-    rotated = to_shown(conditions.rotation(clean, (float(degrees),)))
+    rotated = to_shown(conditions.rotation(clean, float(degrees)))
     assert np.array_equal(rotated[0], np.rot90(levels[0].numpy(), turns))
     assert quarter_turns(levels, rotated).tolist() == [turns] * len(levels)
 
@@ -106,22 +106,22 @@ def test_noise_blur_and_contrast_are_not_taken_for_a_rotation(clean, levels):
         (conditions.contrast, 0.03), (conditions.low_pass, 10.0), (conditions.uniform_noise, 0.35),
         (conditions.high_pass, 0.7), (conditions.phase_scrambling, 120.0),
     ):  # fmt: skip
-        shown = to_shown(function(clean, (strength,)))
+        shown = to_shown(function(clean, strength))
         assert quarter_turns(levels, shown).tolist() == [0] * len(levels), function.__name__
 
 
 def test_an_eidolon_without_reach_is_the_finest_blur_and_reach_destroys_it(levels):
     clean = make_clean(levels[:1])
-    still = conditions.eidolon(clean, (0.0, 1.0, 10.0))
+    still = conditions.eidolon(clean, 0.0, 1.0, 10.0)
     # the scales add up to the image at the finest one
     expected = gaussian_filter(clean.gray[0].numpy(), 2**-0.5, mode="reflect", truncate=8)
     assert np.abs(still[0].numpy() - expected).max() < 0.01
     distances = [
-        (conditions.eidolon(clean, (reach, 0.0, 10.0)) - clean.gray).abs().mean()
+        (conditions.eidolon(clean, reach, 0.0, 10.0) - clean.gray).abs().mean()
         for reach in (2.0, 16.0)
     ]
     assert distances[0] < distances[1]
-    coherent = conditions.eidolon(clean, (16.0, 1.0, 10.0))
+    coherent = conditions.eidolon(clean, 16.0, 1.0, 10.0)
     assert (coherent - clean.gray).abs().mean() < distances[1]
 
 
@@ -131,5 +131,5 @@ def test_a_condition_depends_on_the_image_alone_not_on_its_batch(clean, levels):
         if experiment.name.startswith("eidolon"):
             continue
         parameters = list(experiment.parameters.values())[-1]
-        both, one = (experiment.condition(some, parameters) for some in (clean, alone))
+        both, one = (experiment.condition(some, *parameters) for some in (clean, alone))
         assert torch.equal(to_shown(both)[1:2], to_shown(one)), experiment.name

@@ -52,8 +52,11 @@ class Clean:
         return ImageRandom(self.keys, [salt] * len(self.gray), self.gray.device)
 
 
-Condition = Callable[[Clean, tuple[float, ...]], Tensor]
-"""Returns the images of a condition (B, H, W); values may exceed [0, 1]."""
+Condition = Callable[..., Tensor]
+"""Returns the images of a condition (B, H, W) from `Clean` and the condition's parameters.
+
+Values may exceed [0, 1].
+"""
 
 
 def make_clean(levels: Tensor, mean_amplitude: Tensor | None = None) -> Clean:
@@ -79,42 +82,37 @@ def to_shown(images: Tensor) -> Tensor:
     return (images.clamp(0, 1) * 255 + 0.5).to(torch.uint8)
 
 
-def contrast(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
+def contrast(clean: Clean, share: float) -> Tensor:
     """Return images of contrast c around mid-gray: (1 − c)/2 + c·x."""
-    (share,) = parameters
     return (1 - share) / 2 + share * clean.gray
 
 
-def low_pass(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
+def low_pass(clean: Clean, sigma: float) -> Tensor:
     """Return images blurred by a Gaussian; beyond their border lies the mean gray."""
-    (sigma,) = parameters
     return _blurred(clean.gray, sigma)
 
 
-def high_pass(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
+def high_pass(clean: Clean, sigma: float) -> Tensor:
     """Return what a Gaussian blur removes, moved to the mean gray; σ = ∞ removes nothing."""
-    (sigma,) = parameters
     if sigma == float("inf"):
         return clean.gray
     removed = clean.gray - _blurred(clean.gray, sigma)
     return removed - removed.mean(dim=(1, 2), keepdim=True) + MEAN_GRAY
 
 
-def uniform_noise(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
+def uniform_noise(clean: Clean, width: float) -> Tensor:
     """Return images of contrast 0.3 with uniform noise in ±width."""
-    (width,) = parameters
     uniform = clean.random("uniform-noise", width).uniform("noise", tuple(clean.gray.shape[1:]))
-    return contrast(clean, (NOISE_CONTRAST,)) + width * (2 * uniform.to(torch.float64) - 1)
+    return contrast(clean, NOISE_CONTRAST) + width * (2 * uniform.to(torch.float64) - 1)
 
 
-def phase_scrambling(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
+def phase_scrambling(clean: Clean, width: float) -> Tensor:
     """Return images whose phases are shifted by uniform random angles in ±width (degrees).
 
     As in the published stimuli, the two frequencies of a conjugate pair get independent shifts and
     the real part is kept. A pair is thus shifted by the mean of both angles and loses amplitude by
     the cosine of half their difference; an experiment with equal shifts would be harder.
     """
-    (width,) = parameters
     height, breadth = clean.gray.shape[1:]
     n_pairs = (height - 1) * (breadth - 1) // 2
     uniform = clean.random("phase-scrambling", width).uniform("phase", (n_pairs,))
@@ -128,20 +126,20 @@ def phase_scrambling(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
     return _real_image(torch.fft.fft2(clean.gray) * turns)
 
 
-def power_equalisation(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
-    """Return images with their own phases and, if the parameter is 1, the mean amplitudes."""
-    if not parameters[0]:
+def power_equalisation(clean: Clean, share: float) -> Tensor:
+    """Return images with their own phases and, if `share` is 1, the mean amplitudes."""
+    if not share:
         return clean.gray
     phases = torch.fft.fft2(clean.gray).angle()
     return _real_image(clean.mean_amplitude * torch.exp(1j * phases))
 
 
-def rotation(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
+def rotation(clean: Clean, degrees: float) -> Tensor:
     """Return images rotated counterclockwise by a multiple of 90 degrees."""
-    return torch.rot90(clean.gray, round(parameters[0] / 90), dims=(1, 2))
+    return torch.rot90(clean.gray, round(degrees / 90), dims=(1, 2))
 
 
-def eidolon(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
+def eidolon(clean: Clean, reach: float, coherence: float, grain: float) -> Tensor:
     """Return images whose scales are displaced by smooth random fields (partial coherence).
 
     The image is a sum of differences of Gaussians, one per scale. Coherent displacements of a scale
@@ -151,9 +149,8 @@ def eidolon(clean: Clean, parameters: tuple[float, ...]) -> Tensor:
     al. 2017) with interpolation between both fields; the exact version behind the human data is not
     public, so this condition is a reconstruction.
 
-    `parameters`: reach in px, coherence 0 … 1, grain in px.
+    `reach` and `grain` are in px, `coherence` is 0 … 1.
     """
-    reach, coherence, grain = parameters
     total: Tensor | float = 0.0
     for plane, coherent, incoherent in _eidolon_scales(clean, grain):
         fields = (

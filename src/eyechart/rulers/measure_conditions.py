@@ -100,7 +100,7 @@ def measure_conditions(
         for place in needed:
             experiment = EXPERIMENTS[CONDITIONS[place][0]]
             parameters = experiment.parameters[CONDITIONS[place][1]]
-            shown[place] = to_shown(experiment.condition(clean, parameters))
+            shown[place] = to_shown(experiment.condition(clean, *parameters))
         for table, measure in measures.items():
             new = missing[table]
             if new:
@@ -220,7 +220,7 @@ def at_equal_change(
     description = ruler.describe(_color(gray[None]))
 
     def image(share: float) -> Tensor:
-        return to_shown(series.condition(clean, (series.parameter(share),)))
+        return to_shown(series.condition(clean, series.parameter(share)))
 
     def change(share: float) -> float:
         return float(ruler.compare(description, _color(image(share)))[0])

@@ -88,7 +88,7 @@ def run_study(
     """Measure the rulers, compare them with humans, and write study.json and study.csv.
 
     Measured values are kept in the output folder, so that a stopped study resumes and further
-    rulers can be added.
+    rulers can be added. `settings` are checked before, see `StudySettings.check`.
 
     Returns:
         The record, and for figures the rulers and an example image, uint8 (H, W).
@@ -96,7 +96,6 @@ def run_study(
     Raises:
         UsageError: If a setting, the human data or an image is not valid.
     """
-    settings.check()
     experiments = settings.experiments or MAIN
     humans = read_counts(settings.human, experiments)
     rulers = _ready_rulers(settings.rulers)
@@ -168,7 +167,23 @@ def _analyze(
         n_observers=humans.n_observers,
         n_bootstrap=settings.n_bootstrap,
         seed=settings.seed,
-        conditions=_conditions(humans),
+        conditions=tuple(
+            ConditionRecord(
+                experiment=experiment,
+                condition=name,
+                trials=int(trials),
+                accuracy=accuracy,
+                rescaled=rescaled,
+            )
+            for experiment, name, trials, accuracy, rescaled in zip(
+                humans.experiments,
+                humans.names,
+                humans.trials.sum(axis=1).tolist(),
+                humans.accuracy().tolist(),
+                humans.rescaled().tolist(),
+                strict=True,
+            )
+        ),
         rulers=tuple(_ruler(name, values[name], humans, statistics[name]) for name in ordered),
         differences=tuple(paired_differences(tested)),
         selection=_selection(measured, humans),
@@ -224,27 +239,6 @@ def _calibration(record: StudyRecord, fit: FitRecord) -> HumanCalibration:
         images=f"{record.images} (digest {record.images_digest})",
         humans=f"{CITATION} Counts in {record.human} (SHA-256 {record.human_digest[:16]}).",
         date=record.made,
-    )
-
-
-def _conditions(humans: HumanConditions) -> tuple[ConditionRecord, ...]:
-    columns = zip(
-        humans.experiments,
-        humans.names,
-        humans.trials.sum(axis=1).tolist(),
-        humans.accuracy().tolist(),
-        humans.rescaled().tolist(),
-        strict=True,
-    )
-    return tuple(
-        ConditionRecord(
-            experiment=experiment,
-            condition=name,
-            trials=int(trials),
-            accuracy=accuracy,
-            rescaled=rescaled,
-        )
-        for experiment, name, trials, accuracy, rescaled in columns
     )
 
 

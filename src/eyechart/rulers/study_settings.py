@@ -79,7 +79,5 @@ class StudySettings:
         from eyechart.stats.bootstrap import check_bootstrap
 
         check_bootstrap(self.n_bootstrap, self.seed, low=20)
-        if self.max_images < 2:
-            raise UsageError(f"max_images must be at least 2, got {self.max_images}.")
         if not self.human.is_file():
             raise UsageError(f"--human must be a CSV file of human counts, got {self.human}.")
