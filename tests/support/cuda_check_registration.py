@@ -105,21 +105,23 @@ def parts_of(clean, corrupted):
         parts[f"one step on level {level} ({image.shape[2]} cells)"] = lambda level=level: (
             refinement.refine(one[level], two[level], maps, SIZE, 1)
         )
-        parts[f"agreement on level {level}"] = lambda level=level: agreement.agreement(
+        parts[f"agreement on level {level}"] = lambda level=level: agreement.compare_details(
             one[level], two[level], maps, SIZE
         )
     return parts | {
-        "gain on level 0": lambda: agreement.gain(one[0], two[0], maps, SIZE),
+        "gain on level 0": lambda: agreement.compare_details(
+            one[0], two[0], maps, SIZE, agreement.FINE
+        ),
         "one step, 16 hypotheses, smallest level": lambda: refinement.refine(
             one[-1], two[-1], sixteen, SIZE, 1
         ),
         "one step, 5 hypotheses, next level": lambda: refinement.refine(
             one[-2], two[-2], five, SIZE, 1
         ),
-        "agreement, 16 hypotheses, smallest level": lambda: agreement.agreement(
+        "agreement, 16 hypotheses, smallest level": lambda: agreement.compare_details(
             one[-1], two[-1], sixteen, SIZE
         ),
-        "agreement, 5 hypotheses, next level": lambda: agreement.agreement(
+        "agreement, 5 hypotheses, next level": lambda: agreement.compare_details(
             one[-2], two[-2], five, SIZE
         ),
         "acceptance": lambda: agreement.is_geometric(one, two, maps, SIZE),

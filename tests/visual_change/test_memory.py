@@ -48,7 +48,7 @@ def test_the_statistics_of_an_image_are_as_small_as_documented(ruler, dtype, lim
     held = {
         tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
         for scale in statistics.scales
-        for tensor in vars(scale).values()
+        for tensor in scale
     }
     assert statistics.bytes == sum(held.values())
     assert statistics.bytes / len(statistics) <= limit

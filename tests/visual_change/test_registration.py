@@ -10,7 +10,7 @@ from skimage.registration import phase_cross_correlation
 import eyechart as ec
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registration import refinement
-from eyechart.visual_change.registration.agreement import rate
+from eyechart.visual_change.registration.agreement import compare_details
 from eyechart.visual_change.registration.estimate import (
     centered,
     describe_copies,
@@ -217,7 +217,7 @@ def test_of_several_copies_in_an_image_the_complete_one_is_preferred(gray, copie
     levels = levels_of(centered(torch.from_numpy(corrupted)[None]))
     mirrored = map_of(scale=0.5, across=112, is_mirrored=True)
     both = as_maps(back, mirrored)
-    agreements, scores = rate(copies[0].levels[1], levels[1], both, SIZE)
+    agreements, _, scores = compare_details(copies[0].levels[1], levels[1], both, SIZE)
     assert agreements.min() > 0.9 and scores[0] > scores[1] + 0.03
 
 

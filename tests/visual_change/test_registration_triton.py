@@ -13,7 +13,7 @@ from eyechart.visual_change.registration import (
     search,
     warping,
 )
-from eyechart.visual_change.registration.agreement import _compared
+from eyechart.visual_change.registration.agreement import compare_details
 from eyechart.visual_change.registration.estimate import describe_copies, register
 from eyechart.visual_change.registration.warping import inside, moved, sample, smoothed
 from moved_images import map_of
@@ -164,7 +164,7 @@ def test_details_agree_alike(sides, sigma):
     from eyechart.visual_change.registration.agreement_triton import compared_in_triton
 
     clean, corrupted, size = pairs_of(*sides)
-    expected = _compared(clean, corrupted, all_maps(), size, sigma)
+    expected = compare_details(clean, corrupted, all_maps(), size, sigma)
     computed = compared_in_triton(clean, corrupted, all_maps(), size, sigma)
     for one, two in zip(computed, expected, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
@@ -179,7 +179,7 @@ def test_hypotheses_share_their_images_when_details_are_compared():
     same = compared_in_triton(*repeated, all_maps(), size, 3.0)
     for one, two in zip(computed, same, strict=True):
         assert torch.equal(one, two)
-    expected = _compared(*shared, all_maps(), size, 3.0)
+    expected = compare_details(*shared, all_maps(), size, 3.0)
     torch.testing.assert_close(computed[0], expected[0], rtol=1e-4, atol=1e-5)
 
 

@@ -22,11 +22,10 @@ from eyechart.visual_change.measure_inputs import (
     check_pair,
     find_dtype,
     find_vif,
-    of_ruler,
     read_images,
 )
 from eyechart.visual_change.registry import DEFAULT_RULER, DTYPE, find_ruler
-from eyechart.visual_change.ruler import Ruler
+from eyechart.visual_change.ruler import CleanDescription, Ruler, check_size
 from eyechart.visual_change.vif.rulers import VifRuler, delta_v_from_vif
 
 Values = Tensor | NDArray[np.generic]
@@ -163,7 +162,14 @@ def delta_v(
         ((2,), True)
     """
     change = _measure(clean, corrupted, find_ruler(ruler), dtype, differentiable)
-    _warn(change.measurable)
+    n_images, n_measurable = len(change.measurable), int(change.measurable.sum())
+    if n_measurable < n_images:
+        warnings.warn(
+            "A clean image that is nearly constant, or a pure grating, has too little information:"
+            f" Δv is NaN for {n_images - n_measurable} of {count_of(n_images, 'image')}.",
+            LowInformationWarning,
+            stacklevel=2,
+        )
     return _plain(change.delta_v, corrupted)
 
 
@@ -231,7 +237,7 @@ def clean_statistics(
     sizes = {tuple(gray.shape[1:]) for gray in grays}
     if len(sizes) > 1:
         raise UsageError("Clean images must all have the same size.")
-    chosen.check_size(grays[0])
+    check_size(chosen, grays[0])
     return chosen.describe_gray(torch.cat(grays), find_dtype(dtype))
 
 
@@ -245,26 +251,36 @@ def _measure(
     band_dtype = find_dtype(dtype)
     check_options(ruler, band_dtype, differentiable)
     after = read_images(corrupted, "corrupted", ruler, differentiable)
+    before: Statistics | list[Tensor]
     if isinstance(clean, Statistics):
-        before: Statistics | list[Tensor] = of_ruler(clean, ruler)
+        before, n_clean, name = clean, len(clean), clean.definition.name
+        if name != ruler.name:
+            raise UsageError(
+                f"The clean statistics are for the ruler '{name}', not '{ruler.name}': give "
+                f"ruler='{name}'."
+            )
     else:
         # the clean images get no gradient: it would pass through degenerate eigenvectors
         before = [images.detach() for images in read_images(clean, "clean", ruler, differentiable)]
-    n_corrupted = sum(len(images) for images in after)
-    n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
+        n_clean = sum(map(len, before))
+    n_corrupted = sum(map(len, after))
     if n_clean not in (1, n_corrupted):
         raise UsageError(
             f"clean has {count_of(n_clean, 'image')} and corrupted has {n_corrupted}: give the same"
             " number, or a single clean image."
         )
     if isinstance(corrupted, list | tuple):
-        return _in_kind(_compare_list(before, after, ruler, band_dtype), corrupted)
-    if isinstance(before, Statistics):
-        return _in_kind(_compare(before, after[0], ruler, band_dtype), corrupted)
-    # before they are joined, because torch's message on unequal sizes would not name the images
-    for images in before:
-        check_pair(images, after[0], ruler)
-    return _in_kind(_compare(torch.cat(before), after[0], ruler, band_dtype), corrupted)
+        change = _compare_list(before, after, ruler, band_dtype)
+    elif isinstance(before, Statistics):
+        change = _compare(before, after[0], ruler, band_dtype)
+    else:
+        # before they are joined, because torch's message on unequal sizes would not name the images
+        for images in before:
+            check_pair(images, after[0], ruler)
+        change = _compare(torch.cat(before), after[0], ruler, band_dtype)
+    if isinstance(corrupted, Tensor):
+        return change
+    return Change(*(getattr(change, field.name).cpu().numpy() for field in fields(Change)))
 
 
 def _compare(
@@ -272,37 +288,27 @@ def _compare(
 ) -> Change:
     """Compare images of equal size, as read by `read_images`."""
     check_pair(before, after, ruler)
-    if not isinstance(ruler, VifRuler):
+    description: CleanDescription
+    if isinstance(ruler, VifRuler):
+        statistics = ruler.describe_gray(before, dtype) if isinstance(before, Tensor) else before
+        description, vif = statistics, ruler.fidelity(statistics, after)
+        delta_v = delta_v_from_vif(vif, statistics.measurable)
+        information, ill_conditioned = statistics.information, statistics.ill_conditioned
+    else:
         assert isinstance(before, Tensor), "only VIF has statistics"
-        return _compare_by(ruler, before, after)
-    described = ruler.describe_gray(before, dtype) if isinstance(before, Tensor) else before
-    value = ruler.fidelity(described, after)
-    count = len(value)
-    delta_v = delta_v_from_vif(value, described.measurable)
+        description = ruler.describe(before)
+        delta_v = ruler.compare(description, after)
+        vif = information = torch.full_like(delta_v, torch.nan)
+        ill_conditioned = torch.zeros_like(delta_v, dtype=torch.bool)
+    count = len(after)
     return Change(
-        value,
+        vif,
         delta_v,
         # one clean image may serve for all corrupted ones
-        described.information.expand(count),
-        torch.full((count,), described.n_scales, device=value.device),
-        described.measurable.expand(count),
-        described.ill_conditioned.expand(count),
-        ruler.raw(delta_v),
-    )
-
-
-def _compare_by(ruler: Ruler, before: Tensor, after: Tensor) -> Change:
-    """Compare 8-bit color images of equal size by a ruler that does not measure VIF."""
-    description = ruler.describe(before)
-    delta_v = ruler.compare(description, after)
-    unknown = torch.full_like(delta_v, torch.nan)
-    return Change(
-        unknown,
-        delta_v,
-        unknown,
-        torch.full((len(after),), description.n_scales, device=delta_v.device),
-        description.measurable.expand(len(after)),
-        torch.zeros(len(after), dtype=torch.bool, device=delta_v.device),
+        information.expand(count),
+        torch.full((count,), description.n_scales, device=delta_v.device),
+        description.measurable.expand(count),
+        ill_conditioned.expand(count),
         ruler.raw(delta_v),
     )
 
@@ -343,30 +349,9 @@ def _compare_list(
     )
 
 
-def _in_kind(change: Change, corrupted: Images) -> Change:
-    if isinstance(corrupted, Tensor):
-        return change
-    return Change(*(getattr(change, field.name).cpu().numpy() for field in fields(Change)))
-
-
 def _plain(values: Values, corrupted: Images) -> Any:
     """Return all values, or a scalar if a single image was given."""
-    if isinstance(corrupted, list | tuple):
+    # lists and PIL images have no `ndim`
+    if isinstance(corrupted, list | tuple) or getattr(corrupted, "ndim", 3) == 4:
         return values
-    if isinstance(corrupted, Tensor):
-        return values if corrupted.ndim == 4 else values[0]
-    if isinstance(corrupted, np.ndarray) and corrupted.ndim == 4:
-        return values
-    return float(values[0])
-
-
-def _warn(measurable: Values) -> None:
-    lacking = len(measurable) - int(measurable.sum())
-    if lacking:
-        warnings.warn(
-            "A clean image that is nearly constant, or a pure grating, has too little information:"
-            f" Δv is NaN for {lacking} of {count_of(len(measurable), 'image')}.",
-            LowInformationWarning,
-            # the line that called `delta_v`, which calls this function directly
-            stacklevel=3,
-        )
+    return values[0] if isinstance(corrupted, Tensor) else float(values[0])

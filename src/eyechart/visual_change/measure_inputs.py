@@ -17,6 +17,8 @@ from eyechart.visual_change.vif.statistics import CleanStatistics
 
 Statistics = CleanStatistics | PixelStatistics
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+ONE_OF_VIF = one_of(ruler.name for ruler in VIF_RULERS)
+"""The rulers that measure VIF, as a phrase."""
 
 
 def read_images(images: object, role: str, ruler: Ruler, differentiable: bool) -> list[Tensor]:
@@ -75,22 +77,11 @@ def check_pair(before: Statistics | Tensor, after: Tensor, ruler: Ruler) -> None
     check_size(ruler, after)
 
 
-def of_ruler(statistics: Statistics, ruler: Ruler) -> Statistics:
-    """Return clean statistics, or raise a UsageError if they are for a different ruler."""
-    name = statistics.definition.name
-    if name != ruler.name:
-        raise UsageError(
-            f"The clean statistics are for the ruler '{name}', not '{ruler.name}': give "
-            f"ruler='{name}'."
-        )
-    return statistics
-
-
 def find_vif(name: str) -> VifRuler:
     """Return the VIF ruler with this name."""
     ruler = find_ruler(name)
     if not isinstance(ruler, VifRuler):
-        raise UsageError(f"{name} does not measure VIF: use {_one_of_vif()}.")
+        raise UsageError(f"{name} does not measure VIF: use {ONE_OF_VIF}.")
     return ruler
 
 
@@ -99,15 +90,11 @@ def check_options(ruler: Ruler, dtype: torch.dtype, differentiable: bool) -> Non
     if isinstance(ruler, VifRuler):
         return
     if as_flag(differentiable, "differentiable"):
-        raise UsageError(f"The ruler {ruler.name} has no gradient: use {_one_of_vif()}.")
+        raise UsageError(f"The ruler {ruler.name} has no gradient: use {ONE_OF_VIF}.")
     if dtype != DTYPES[DTYPE]:
         raise UsageError(
-            f"The ruler {ruler.name} has one precision: omit dtype, or use {_one_of_vif()}."
+            f"The ruler {ruler.name} has one precision: omit dtype, or use {ONE_OF_VIF}."
         )
-
-
-def _one_of_vif() -> str:
-    return one_of(ruler.name for ruler in VIF_RULERS)
 
 
 def find_dtype(dtype: str | torch.dtype) -> torch.dtype:

@@ -47,36 +47,29 @@ ALIKE = 1e-4
 """Unexplained variance without a map below which no map is needed."""
 
 
-def agreement(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the correlation (B · n,) of the details of images (B, h, w) over what both show.
-
-    There are n maps (B · n, 2, 3) for each pair of images.
-    """
-    return _compared(clean, corrupted, maps, size, COARSE)[0]
-
-
-def rate(
-    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]
-) -> tuple[Tensor, Tensor]:
-    """Return the agreement of each map (B · n,), and the score by which to choose between maps.
-
-    The score slightly prefers maps by which the corrupted image shows more of the clean one: an
-    image that was reduced and filled by reflection shows several mirrored copies of it, which all
-    agree, but only one of them is complete.
-    """
-    correlation, _, score = _compared(clean, corrupted, maps, size, COARSE)
-    return correlation, score
-
-
-def gain(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the factor (B,) by which details of the clean image appear in the corrupted one."""
-    return _compared(clean, corrupted, maps, size, FINE)[1]
-
-
-def _compared(
-    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
+def compare_details(
+    clean: Tensor,
+    corrupted: Tensor,
+    maps: Tensor,
+    size: tuple[int, int],
+    sigma: float = COARSE,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return correlations, factors and scores (B · n,) of the details that both images show."""
+    """Compare the details of images (B, h, w) over what both show.
+
+    Args:
+        clean: the clean images.
+        corrupted: the corrupted images.
+        maps: n maps (B · n, 2, 3) for each pair of images.
+        size: height and width of the images in pixels.
+        sigma: what is coarser than this many cells is no detail.
+
+    Returns:
+        The agreement of each map (B · n,), which is the correlation of the details; the gain by
+        which details of the clean image appear in the corrupted one; and the score by which to
+        choose between maps. The score slightly prefers maps by which the corrupted image shows more
+        of the clean one: an image that was reduced and filled by reflection shows several mirrored
+        copies of it, which all agree, but only one of them is complete.
+    """
     if has_triton(corrupted.device):
         from eyechart.visual_change.registration.agreement_triton import compared_in_triton
 
@@ -119,8 +112,8 @@ def is_geometric(
     both = torch.stack((identity_maps(len(maps), maps), maps), dim=1)
     # the second copy, because half the resolution averages out much of the noise; on the host,
     # because a GPU takes longer to begin each of these operations than a CPU for all of them
-    scores = agreement(clean[1], corrupted[1], both.flatten(0, 1), size).cpu()
-    unmoved, aligned = scores.reshape(-1, 2).unbind(dim=1)
+    agreement, _, _ = compare_details(clean[1], corrupted[1], both.flatten(0, 1), size)
+    unmoved, aligned = agreement.cpu().reshape(-1, 2).unbind(dim=1)
     # 1 − r², the share of the variance that a linear regression leaves unexplained
     before, after = 1 - unmoved.square(), 1 - aligned.square()
     is_accepted = (aligned >= MIN_AGREEMENT) & (before >= ALIKE)
@@ -132,7 +125,9 @@ def is_geometric(
     if len(places):
         # the filter counts cells: it is four times as wide on the third copy as on the first
         fine, coarse = (
-            gain(clean[level][places], corrupted[level][places], maps[places], size)
+            compare_details(
+                clean[level][places], corrupted[level][places], maps[places], size, FINE
+            )[1]
             for level in (0, 2)
         )
         is_accepted = is_accepted.index_copy(0, places, fine >= MIN_FINE_GAIN * coarse)

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.registration.agreement import is_geometric, rate
+from eyechart.visual_change.registration.agreement import compare_details, is_geometric
 from eyechart.visual_change.registration.refinement import refine
 from eyechart.visual_change.registration.search import describe_search, search
 from eyechart.visual_change.registration.view import (
@@ -23,6 +22,7 @@ from eyechart.visual_change.registration.warping import (
     reduced,
     smoothed,
 )
+from eyechart.visual_change.vif.fidelity import map_chunks
 
 HYPOTHESES = (16, 5)
 """Number of maps of the search that are refined on the smallest copies, and on the next larger."""
@@ -106,15 +106,10 @@ def describe_copies(gray: Tensor) -> CleanCopies:
     images = centered(gray)
     if gray.device.type != "cpu":
         return CleanCopies(levels_of(images), images, range(len(gray)))
-    parts: dict[int, list[Tensor]] = {}
-
-    def one(index: int) -> None:
-        # one image at a time, because a convolution rounds differently in a batch
-        parts[index] = levels_of(images[index : index + 1])
-
-    on_all_cores(one, range(len(gray)), one_thread_each=True)
-    levels = zip(*(parts[index] for index in range(len(gray))), strict=True)
-    return CleanCopies([torch.cat(level) for level in levels], images, range(len(gray)))
+    # one image at a time, because a convolution rounds differently in a batch
+    parts = map_chunks(images, lambda part: levels_of(images[part]), 1, one_thread_each=True)
+    levels = [torch.cat(level) for level in zip(*parts, strict=True)]
+    return CleanCopies(levels, images, range(len(gray)))
 
 
 def centered(gray: Tensor) -> Tensor:
@@ -155,7 +150,7 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     # coarse first, because a step only corrects displacements of a few cells
     for level in (-1, -2):
         maps = refine(clean.levels[level], corrupted[level], maps, size, NEAR_STEPS)
-    near, near_score = rate(clean.levels[-2], corrupted[-2], maps, size)
+    near, _, near_score = compare_details(clean.levels[-2], corrupted[-2], maps, size)
     at_once = SEARCHED_IN_TRITON if has_triton(maps.device) else SEARCHED_AT_ONCE
     for part in torch.split((near.cpu() < ENOUGH).nonzero().flatten(), at_once):
         # an empty tensor has one part, which is empty too
@@ -189,8 +184,8 @@ def _searched(
         one, two = clean.levels[level][far], corrupted[level][far]
         # hypotheses join the batch axis, so that `refine` handles all of them at once
         flat = refine(one, two, maps.flatten(0, 1), size, steps, has_fill=True)
-        scores = rate(one, two, flat, size)[1].reshape(-1, maps.shape[1])
-        best, places = scores.topk(keep, dim=1)
+        _, _, scores = compare_details(one, two, flat, size)
+        best, places = scores.reshape(-1, maps.shape[1]).topk(keep, dim=1)
         maps = flat.reshape(maps.shape).take_along_dim(places[:, :, None, None], dim=1)
     return maps[:, 0], best[:, 0]
 

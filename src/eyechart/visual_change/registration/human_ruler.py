@@ -5,8 +5,7 @@ moved keeps nearly all of its information for a human, and for this ruler. `huma
 loss of accuracy; its map is fitted by `eyechart rulers study --fit` and stored as data.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 
@@ -15,7 +14,6 @@ import torch
 from torch import Tensor
 
 from eyechart.core.arrays import FloatArray
-from eyechart.core.parallel import on_all_cores
 from eyechart.core.records import Record
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registration.estimate import (
@@ -28,9 +26,10 @@ from eyechart.visual_change.registration.estimate import (
 )
 from eyechart.visual_change.registration.view import visible_vif
 from eyechart.visual_change.registry import find_ruler
-from eyechart.visual_change.ruler import DELTA_V, CleanDescription, Ruler, check_size
+from eyechart.visual_change.ruler import CleanDescription, Ruler, check_size
 from eyechart.visual_change.vif import pyramid
-from eyechart.visual_change.vif.rulers import SubbandRuler, delta_v_from_vif
+from eyechart.visual_change.vif.fidelity import map_chunks
+from eyechart.visual_change.vif.rulers import DefinedRuler, SubbandRuler, delta_v_from_vif
 from eyechart.visual_change.vif.statistics import HUMAN, CleanStatistics, Definition
 
 
@@ -104,7 +103,7 @@ class HumanDescription:
 
 
 @dataclass(frozen=True)
-class HumanRuler:
+class HumanRuler(DefinedRuler):
     """Δv = 1 − retained · VIF, where VIF compares an image with the clean one moved alike.
 
     `retained` is below 1 for what left the frame and for the motion itself, see `MotionPenalty`. If
@@ -112,29 +111,14 @@ class HumanRuler:
     """
 
     definition: Definition = HUMAN
-    penalty: MotionPenalty = field(default_factory=MotionPenalty)
 
-    version, raw_name = 2, DELTA_V
+    version = 2
     smallest_side, full_side = pyramid.SMALLEST_SIDE, pyramid.FULL_SIDE
     limits = (
         "Undoes one rotation, scaling, shift, shear or mirroring of the whole image, not waves or"
         " perspective; color is converted to gray first, clean images that are nearly constant or a"
         " pure grating have no Δv, and raised contrast counts as no change."
     )
-
-    @property
-    def name(self) -> str:
-        """The name of the definition."""
-        return self.definition.name
-
-    @property
-    def summary(self) -> str:
-        """What the ruler measures, as a sentence."""
-        return self.definition.summary
-
-    def raw(self, delta_v: Tensor) -> Tensor:
-        """Return Δv unchanged."""
-        return delta_v
 
     def describe(self, clean: Tensor) -> HumanDescription:
         """Return the description of clean images, uint8 (B, C, H, W)."""
@@ -145,24 +129,27 @@ class HumanRuler:
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W); NaN where it cannot be measured."""
-        if not isinstance(description, HumanDescription):
-            raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
+        assert isinstance(description, HumanDescription)
         gray = to_gray(corrupted)
         if len(description) == 1 and len(gray) > 1:
             # a repeated image shares its spectra, which are looked up by index
             description = description.select(torch.zeros(len(gray), dtype=torch.int64))
         plain = SubbandRuler(self.definition).fidelity(description.statistics, gray)
-        vif = torch.cat(
-            _map_chunks(gray, lambda part: self._registered(description, part, gray[part]))
-        )
+        # on a CPU, each image is a part, so that its value cannot depend on others
+        size = REGISTERED_AT_ONCE.get(gray.device.type, 1)
+        parts = map_chunks(
+            gray, lambda part: self._registered(description, part, gray[part]), size,
+            one_thread_each=True,
+        )  # fmt: skip
+        vif = torch.cat(parts)
         # registration never makes a change larger, and equal images have none at all
         is_same = (gray == description.gray).flatten(1).all(dim=1)
         vif = torch.where(is_same, 1.0, torch.maximum(plain, vif))
         return delta_v_from_vif(vif, description.measurable)
 
-    def _registered(self, description: HumanDescription, part: Tensor, gray: Tensor) -> Tensor:
+    def _registered(self, description: HumanDescription, part: slice, gray: Tensor) -> Tensor:
         """Return VIF (B,) of what was moved, with the penalty; 0 for what was not moved."""
-        maps = register(description.copies.select(part), gray)
+        maps = register(description.copies.select(torch.arange(part.start, part.stop)), gray)
         # compared exactly: `register` returns the identity itself where it accepts no map
         is_moved = (maps != torch.eye(2, 3, dtype=maps.dtype, device=maps.device)).any(dim=(1, 2))
         places = is_moved.nonzero().flatten()
@@ -174,36 +161,10 @@ class HumanRuler:
         shown, maps = view_of_clean(clean, moved, maps[places])
         motion = motion_of(maps, shown.share, (gray.shape[1], gray.shape[2]))
         value = visible_vif(shown, self.definition)
-        return vif.index_copy(0, places, value * self.penalty.retained_fraction(motion))
-
-
-def _map_chunks(gray: Tensor, work: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """Return the result of `work` for the indices of each part of the batch, on all cores.
-
-    On a CPU, each image is a part, so that its value cannot depend on others.
-    """
-    size = REGISTERED_AT_ONCE.get(gray.device.type, 1)
-    parts = [
-        torch.arange(start, min(start + size, len(gray))) for start in range(0, len(gray), size)
-    ]
-    # threads finish in any order, so that results are stored by index
-    results: dict[int, Tensor] = {}
-
-    def one(index: int) -> None:
-        results[index] = work(parts[index])
-
-    if gray.device.type == "cpu":
-        on_all_cores(one, range(len(parts)), one_thread_each=True)
-    else:
-        for index in range(len(parts)):
-            one(index)
-    return [results[index] for index in range(len(parts))]
+        return vif.index_copy(0, places, value * MotionPenalty().retained_fraction(motion))
 
 
 HUMAN_RULER = HumanRuler()
-
-
-STORED = "human_calibration.json"
 
 
 class HumanCalibration(Record):
@@ -274,13 +235,7 @@ class ExpectedLossRuler:
 
     def expected_loss(self, delta_v: Tensor) -> Tensor:
         """Return the expected loss of human accuracy at Δv of the mapped ruler."""
-        values, losses = self._knots
-        return _interpolated(delta_v, values, losses)
-
-    def interval(self, loss: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the ends of the 95 % prediction interval of the loss under a new corruption."""
-        half = self.calibration.half_width95
-        return (loss - half).clamp(0, 1), (loss + half).clamp(0, 1)
+        return _interpolated(delta_v, *self._knots)
 
     def raw(self, delta_v: Tensor) -> Tensor:
         """Return Δv of the mapped ruler, from which the expected loss was computed."""
@@ -295,8 +250,8 @@ class ExpectedLossRuler:
 
 def read_calibration() -> HumanCalibration:
     """Return the calibration that is part of the package."""
-    text = files("eyechart.visual_change").joinpath("data", STORED).read_text(encoding="utf-8")
-    return HumanCalibration.model_validate_json(text)
+    stored = files("eyechart.visual_change").joinpath("data", "human_calibration.json")
+    return HumanCalibration.model_validate_json(stored.read_text(encoding="utf-8"))
 
 
 def _interpolated(places: Tensor, knots: FloatArray, values: FloatArray) -> Tensor:

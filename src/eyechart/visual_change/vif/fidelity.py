@@ -46,12 +46,10 @@ def describe_clean(
     float64.
     """
     statistics = join(map_chunks(gray, lambda part: _describe(gray[part], definition, dtype)))
-    if dtype == torch.float64:
+    if dtype == torch.float64 or not statistics.ill_conditioned.any():
         return statistics
     # float32 bands are not precise enough for these images, so they are described again in float64
     places = statistics.ill_conditioned.nonzero().flatten()
-    if not len(places):
-        return statistics
     return statistics.with_exact(places, describe_clean(gray[places], definition))
 
 
@@ -150,12 +148,26 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
     return torch.stack(totals).sum(dim=0)
 
 
-def map_chunks(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
-    """Return the result of `work` for each part of the batch; on a CPU, all cores are used."""
-    count, pixels = len(gray), gray[0].numel()
-    # devices other than CPU and CUDA are treated like a CPU
-    fitting = CLEAN_PIXELS.get(gray.device.type, CLEAN_PIXELS["cpu"]) // pixels
-    size = min(max(1, fitting), MAX_IMAGES)
+def map_chunks(
+    gray: Tensor,
+    work: Callable[[slice], Result],
+    size: int | None = None,
+    *,
+    one_thread_each: bool = False,
+) -> list[Result]:
+    """Return the result of `work` for each part of the batch; on a CPU, all cores are used.
+
+    Args:
+        gray: the batch.
+        work: what to do with a part.
+        size: the number of images in a part; by default as many as VIF processes at once.
+        one_thread_each: as for `on_all_cores`.
+    """
+    count = len(gray)
+    if size is None:
+        # devices other than CPU and CUDA are treated like a CPU
+        n_pixels = CLEAN_PIXELS.get(gray.device.type, CLEAN_PIXELS["cpu"])
+        size = min(max(1, n_pixels // gray[0].numel()), MAX_IMAGES)
     parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     # threads finish in any order; the start of a part puts its result in place
     results: dict[int, Result] = {}
@@ -165,7 +177,7 @@ def map_chunks(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
 
     # gradients are recorded per thread, so everything must run in this thread
     if gray.device.type == "cpu" and not gray.requires_grad:
-        on_all_cores(one, parts)
+        on_all_cores(one, parts, one_thread_each=one_thread_each)
     else:
         for part in parts:
             one(part)

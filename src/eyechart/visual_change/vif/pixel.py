@@ -1,14 +1,21 @@
 """VIF in the pixel domain (VIFp): Gaussian windows at four image sizes, without a pyramid."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eyechart.visual_change.vif.mixture import gain_and_noise
-from eyechart.visual_change.vif.statistics import INFORMATION_FLOOR, Definition, share
+from eyechart.visual_change.vif.pyramid import window_side
+from eyechart.visual_change.vif.statistics import (
+    INFORMATION_FLOOR,
+    Definition,
+    ImageStatistics,
+    share,
+)
 
 SCALES = 4
 SMALLEST_SIDE = 41
@@ -18,8 +25,7 @@ FLAT = 1e-10
 """A window whose variance (in squared gray levels) is below this has no structure."""
 
 
-@dataclass(frozen=True, eq=False)
-class PixelScale:
+class PixelScale(NamedTuple):
     """Clean images at one scale: `planes` (B, h, w), with `mean` and `variance` over windows."""
 
     planes: Tensor
@@ -28,29 +34,10 @@ class PixelScale:
 
 
 @dataclass(frozen=True, eq=False)
-class PixelStatistics:
-    """The statistics of clean images of equal size that VIFp needs.
+class PixelStatistics(ImageStatistics):
+    """The statistics of clean images of equal size that VIFp needs."""
 
-    Attributes:
-        total: the denominator of VIFp.
-        information: the variation of the images within windows, relative to the visual noise, in
-            bits per pixel.
-    """
-
-    definition: Definition
-    height: int
-    width: int
     scales: tuple[PixelScale, ...]
-    total: Tensor
-    information: Tensor
-
-    def __len__(self) -> int:
-        return len(self.total)
-
-    @property
-    def n_scales(self) -> int:
-        """The number of image scales."""
-        return len(self.scales)
 
     @property
     def measurable(self) -> Tensor:
@@ -62,18 +49,9 @@ class PixelStatistics:
         """False for every image, because float64 is always used."""
         return torch.zeros_like(self.measurable)
 
-    @property
-    def bytes(self) -> int:
-        """The memory that the statistics take, in bytes."""
-        tensors = (getattr(scale, field.name) for scale in self.scales for field in fields(scale))
-        return sum(int(tensor.nbytes) for tensor in tensors)
-
     def select(self, indices: Tensor) -> "PixelStatistics":
         """Return the statistics of the images at these indices, which may repeat."""
-        scales = tuple(
-            PixelScale(*(getattr(scale, field.name)[indices] for field in fields(PixelScale)))
-            for scale in self.scales
-        )
+        scales = tuple(PixelScale(*(values[indices] for values in scale)) for scale in self.scales)
         total, information = self.total[indices], self.information[indices]
         return replace(self, scales=scales, total=total, information=information)
 
@@ -84,7 +62,7 @@ def describe_pixels(gray: Tensor, definition: Definition) -> PixelStatistics:
     total, bits = planes.new_zeros(len(planes)), planes.new_zeros(len(planes))
     scales = []
     for level in range(SCALES):
-        window = window_of(level)
+        window = window_side(level, SCALES)
         planes = _smooth(planes, window)[:, ::2, ::2] if level else planes
         mean = _smooth(planes, window)
         # the difference may be slightly negative by rounding
@@ -105,15 +83,10 @@ def pixel_fidelity(clean: PixelStatistics, corrupted: Tensor) -> Tensor:
     planes = corrupted.to(torch.float64)
     kept = planes.new_zeros(len(planes))
     for level, scale in enumerate(clean.scales):
-        window = window_of(level)
+        window = window_side(level, SCALES)
         planes = _smooth(planes, window)[:, ::2, ::2] if level else planes
         kept = kept + _kept_terms(scale, planes, window, clean.definition).sum(dim=(1, 2))
     return share(kept, clean.total)
-
-
-def window_of(level: int) -> int:
-    """Return the side of the Gaussian window at a level: 17, 9, 5, 3, finest first."""
-    return int(2 ** (SCALES - level) + 1)
 
 
 def _kept_terms(scale: PixelScale, planes: Tensor, window: int, definition: Definition) -> Tensor:

@@ -59,19 +59,15 @@ def _mirrored(triangle: tuple[tuple[float, ...], ...]) -> Kernel:
     return np.pad(quadrant, (0, half - 1), mode="reflect")
 
 
-def _band() -> Kernel:
-    # even from top to bottom, odd from left to right
-    left = np.pad(np.array(_BAND), ((0, 3), (0, 0)), mode="reflect")
-    return np.hstack([left, np.zeros((7, 1)), -left[:, ::-1]])
-
-
 FIRST_LOW = _mirrored(_FIRST_LOW)
 """5 × 5: the initial low-pass filter of the pyramid."""
 
 LOW = _mirrored(_LOW)
 """9 × 9: the low-pass filter from one scale to the next, before subsampling by two."""
 
-ACROSS = _band()
+# even from top to bottom, odd from left to right
+_LEFT = np.pad(np.array(_BAND), ((0, 3), (0, 0)), mode="reflect")
+ACROSS = np.hstack([_LEFT, np.zeros((7, 1)), -_LEFT[:, ::-1]])
 """7 × 7: the band that differentiates along rows."""
 
 DOWN = ACROSS.T
@@ -89,7 +85,7 @@ def sides_of_bands(height: int, width: int, scales: int) -> list[tuple[int, int]
 
 
 def window_side(level: int, scales: int) -> int:
-    """Return the side of the channel's window in coefficients; for four scales, 17, 9, 5 and 3."""
+    """Return the side of a scale's window, finest first; for four scales, 17, 9, 5 and 3."""
     return int(2 ** (scales - level) + 1)
 
 

@@ -26,19 +26,12 @@ from eyechart.visual_change.vif.statistics import (
 
 
 @dataclass(frozen=True)
-class VifRuler(ABC):
-    """Δv = max(0, 1 − VIF) on gray levels, by one definition of VIF."""
+class DefinedRuler:
+    """Base of rulers whose name and summary are those of a definition of VIF."""
 
     definition: Definition
 
-    smallest_side: ClassVar[int]
-    full_side: ClassVar[int]
     raw_name = DELTA_V
-    version = 1
-    limits = (
-        "Color is converted to gray first; clean images that are nearly constant or a pure grating"
-        " have no Δv, and raised contrast counts as no change."
-    )
 
     @property
     def name(self) -> str:
@@ -54,15 +47,26 @@ class VifRuler(ABC):
         """Return Δv unchanged."""
         return delta_v
 
+
+class VifRuler(DefinedRuler, ABC):
+    """Δv = max(0, 1 − VIF) on gray levels, by one definition of VIF."""
+
+    smallest_side: ClassVar[int]
+    full_side: ClassVar[int]
+    version = 1
+    limits = (
+        "Color is converted to gray first; clean images that are nearly constant or a pure grating"
+        " have no Δv, and raised contrast counts as no change."
+    )
+
     def describe(self, clean: Tensor) -> CleanStatistics | PixelStatistics:
         """Return the statistics of clean images, uint8 (B, C, H, W), that VIF needs."""
-        self.check_size(clean)
+        check_size(self, clean)
         return self.describe_gray(to_gray(clean))
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W); NaN where it cannot be measured."""
-        if not isinstance(description, CleanStatistics | PixelStatistics):
-            raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
+        assert isinstance(description, CleanStatistics | PixelStatistics)
         return delta_v_from_vif(
             self.fidelity(description, to_gray(corrupted)), description.measurable
         )
@@ -76,10 +80,6 @@ class VifRuler(ABC):
     @abstractmethod
     def fidelity(self, description: CleanStatistics | PixelStatistics, gray: Tensor) -> Tensor:
         """Return VIF (B,), in float64, of corrupted gray images (B, H, W)."""
-
-    def check_size(self, images: Tensor) -> None:
-        """Raise a UsageError unless the images (…, H, W) are large enough."""
-        check_size(self, images)
 
 
 class SubbandRuler(VifRuler):
@@ -146,9 +146,8 @@ def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
     for level, bands in enumerate(subbands(corrupted, count, clean.dtype)):
         scale = clean.scales[level].part(slice(0, len(corrupted)))
         window = window_side(level, count)
-        lost = clean_terms(scale, clean.definition) - kept_terms(
-            scale, bands, window, clean.definition
-        )
+        kept = kept_terms(scale, bands, window, clean.definition)
+        lost = clean_terms(scale, clean.definition) - kept
         # the loss of a block is weighted in the same way as its subband is pooled
         weight = 1 if clean.definition.equal_bands else scale.blocks
         # an image without information has a total of 0

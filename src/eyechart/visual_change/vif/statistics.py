@@ -1,8 +1,8 @@
 """The definitions of VIF, and the statistics of clean images, reused for every corruption."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -115,8 +115,7 @@ INFORMATION_FLOOR = 0.2
 PER_IMAGE = ("total", "information", "condition")
 
 
-@dataclass(frozen=True, eq=False)
-class Scale:
+class Scale(NamedTuple):
     """Two subbands of one scale of clean images, and their model.
 
     Attributes:
@@ -141,11 +140,50 @@ class Scale:
 
     def part(self, part: slice) -> "Scale":
         """Return the scale for a slice of the images; a single image stands for all of them."""
-        return Scale(*(_part(getattr(self, field.name), part) for field in fields(Scale)))
+        if len(self.bands) > 1:
+            return Scale(*(values[part] for values in self))
+        n = part.stop - part.start
+        # the Triton kernels read memory as if it were contiguous
+        return Scale(*(values.expand(n, *values.shape[1:]).contiguous() for values in self))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CleanStatistics(CheckedFields):
+class ImageStatistics(CheckedFields):
+    """Base of the statistics of clean images of equal size that a definition of VIF needs.
+
+    Attributes:
+        definition: the definition of VIF.
+        height: the height of the images in pixels.
+        width: the width of the images in pixels.
+        scales: what is kept of each scale, finest scale first.
+        total: the denominator of VIF.
+        information: the variation within windows, relative to the visual noise, in bits per
+            coefficient.
+    """
+
+    definition: Definition
+    height: int
+    width: int
+    scales: tuple[tuple[Tensor, ...], ...]
+    total: Tensor
+    information: Tensor
+
+    def __len__(self) -> int:
+        return self.total.numel()
+
+    @property
+    def n_scales(self) -> int:
+        """The number of image scales."""
+        return len(self.scales)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the statistics take, in bytes."""
+        return sum(values.nbytes for scale in self.scales for values in scale)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CleanStatistics(ImageStatistics):
     """The statistics of clean images of equal size that VIF needs; see `clean_statistics`.
 
     Attributes:
@@ -169,17 +207,9 @@ class CleanStatistics(CheckedFields):
         (2, 2)
     """
 
-    definition: Definition
-    height: int
-    width: int
     scales: tuple[Scale, ...]
-    total: Tensor
-    information: Tensor
     condition: Tensor
     exact: "tuple[Tensor, CleanStatistics] | None" = None
-
-    def __len__(self) -> int:
-        return self.total.numel()
 
     def __repr__(self) -> str:
         kind = str(self.dtype).removeprefix("torch.")
@@ -187,11 +217,6 @@ class CleanStatistics(CheckedFields):
             f"<CleanStatistics of {len(self)} images, {self.width} × {self.height} px,"
             f" {self.definition.name}, {kind}, {self.total.device}>"
         )
-
-    @property
-    def n_scales(self) -> int:
-        """The number of scales of the pyramid."""
-        return len(self.scales)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -213,19 +238,14 @@ class CleanStatistics(CheckedFields):
     @property
     def bytes(self) -> int:
         """The memory that the statistics take, in bytes."""
-        arrays = (getattr(scale, field.name) for scale in self.scales for field in fields(Scale))
-        n_bytes = sum(int(array.nbytes) for array in arrays)
-        return n_bytes + (self.exact[1].bytes if self.exact else 0)
+        return super().bytes + (self.exact[1].bytes if self.exact else 0)
 
     def select(self, indices: Tensor) -> "CleanStatistics":
         """Return the statistics of the images at these indices, which may repeat."""
         if len(self) == len(indices) == 1:
             # Without a copy: the statistics of a large image take several times its memory.
             return self
-        scales = tuple(
-            Scale(*(getattr(scale, field.name)[indices] for field in fields(Scale)))
-            for scale in self.scales
-        )
+        scales = tuple(Scale(*(values[indices] for values in scale)) for scale in self.scales)
         numbers: dict[str, Any] = {name: getattr(self, name)[indices] for name in PER_IMAGE}
         chosen = replace(self, scales=scales, **numbers, exact=None)
         if self.exact is None:
@@ -251,19 +271,10 @@ def join(parts: Sequence[CleanStatistics]) -> CleanStatistics:
     if len(parts) == 1:
         return parts[0]
     scales = tuple(
-        Scale(
-            *(torch.cat([getattr(scale, field.name) for scale in owns]) for field in fields(Scale))
-        )
+        Scale(*map(torch.cat, zip(*owns, strict=True)))
         for owns in zip(*(part.scales for part in parts), strict=True)
     )
     numbers: dict[str, Any] = {
         name: torch.cat([getattr(part, name) for part in parts]) for name in PER_IMAGE
     }
     return replace(parts[0], scales=scales, **numbers)
-
-
-def _part(values: Tensor, part: slice) -> Tensor:
-    if len(values) > 1:
-        return values[part]
-    # the Triton kernels read memory as if it were contiguous
-    return values.expand(part.stop - part.start, *values.shape[1:]).contiguous()
