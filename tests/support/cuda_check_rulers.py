@@ -67,7 +67,7 @@ def check(ruler, cpu, clean, corrupted):
         torch.cuda.reset_peak_memory_stats()
         rate = speed(ruler, *large)
         rates[size] = f"{size}: {rate:,.0f} ({torch.cuda.max_memory_allocated() / 1e9:.1f} GB)"
-    precision = getattr(ruler, "precision", "float64")
+    precision = "float16" if isinstance(ruler, NetworkRuler) else "float64"
     print(
         f"{ruler.name}, {precision}: CPU and GPU differ by {gap:.1e}, batches by {batch_gap:.1e};"
         f" images/s by batch {', '.join(rates.values())}",

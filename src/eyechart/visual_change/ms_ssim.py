@@ -6,9 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from eyechart.core.errors import UsageError
-from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.ruler import DELTA_V, CleanDescription, has_variation
+from eyechart.visual_change.ruler import (
+    DELTA_V,
+    CleanDescription,
+    SharedDescription,
+    check_size,
+    has_variation,
+)
+from eyechart.visual_change.vif.fidelity import map_chunks
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 """Exponents of the scales, finest first."""
@@ -17,40 +22,21 @@ WINDOW, SIGMA = 11, 1.5
 # K1 = 0.01 and K2 = 0.03 times the range of gray levels, as in SSIM (Wang et al. 2004)
 C1, C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 
-
-@dataclass(frozen=True, eq=False)
-class CleanScale:
-    """Clean images at one scale, with the mean and variance of every window, (B, C, h, w)."""
-
-    images: Tensor
-    mean: Tensor
-    variance: Tensor
+_VALUES = torch.exp(
+    -((torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2) ** 2) / (2 * SIGMA**2)
+)
+GAUSSIAN = (_VALUES / _VALUES.sum()).tolist()
+"""Weights of the pixels of a window along each axis."""
 
 
 @dataclass(frozen=True, eq=False)
-class CleanPyramid:
-    """Clean images at all scales, finest first, and which of the images `indices` selects."""
+class CleanPyramid(SharedDescription):
+    """Clean images at all scales, finest first, with the mean and variance of every window.
 
-    scales: tuple[CleanScale, ...]
-    varied: Tensor
-    indices: Tensor
+    Images, means and variances are (B, C, h, w).
+    """
 
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    @property
-    def measurable(self) -> Tensor:
-        """Which images are not constant; a constant image has nothing to lose."""
-        return self.varied[self.indices]
-
-    @property
-    def n_scales(self) -> int:
-        """The number of scales."""
-        return len(self.scales)
-
-    def select(self, indices: Tensor) -> "CleanPyramid":
-        """Return the description of the images at these indices, which may repeat."""
-        return CleanPyramid(self.scales, self.varied, self.indices[indices])
+    scales: list[tuple[Tensor, Tensor, Tensor]]
 
 
 class MsSsimRuler:
@@ -73,46 +59,32 @@ class MsSsimRuler:
 
     def describe(self, clean: Tensor) -> CleanPyramid:
         """Return the window statistics of clean images, uint8 (B, C, H, W), at all scales."""
-        if min(clean.shape[-2:]) < self.smallest_side:
-            raise UsageError(
-                f"Ruler {self.name} needs images of at least {self.smallest_side} px on each side,"
-                f" got {clean.shape[-1]} × {clean.shape[-2]} (width × height): enlarge both images"
-                " or choose another ruler."
-            )
+        check_size(self, clean)
         scales = []
         for images in _pyramid(clean):
             mean = _blurred(images)
-            scales.append(CleanScale(images, mean, _blurred(images * images) - mean * mean))
-        return CleanPyramid(
-            tuple(scales), has_variation(clean), torch.arange(len(clean), device=clean.device)
-        )
+            scales.append((images, mean, _blurred(images * images) - mean * mean))
+        indices = torch.arange(len(clean), device=clean.device)
+        return CleanPyramid(has_variation(clean), len(scales), indices, scales)
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W), as float64 (B,) in 0 … 1."""
-        if not isinstance(description, CleanPyramid):
-            raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
+        assert isinstance(description, CleanPyramid)
         indices = description.indices.expand(len(corrupted))
-        change = torch.empty(len(corrupted), dtype=torch.float64, device=corrupted.device)
-
-        def work(position: int) -> None:
-            # one image at a time stays within a CPU's cache
-            part = slice(position, position + 1)
-            change[part] = 1 - _similarity(description, indices[part], corrupted[part])
-
-        if corrupted.device.type == "cpu":
-            on_all_cores(work, range(len(corrupted)))
-        else:
-            change = 1 - _similarity(description, indices, corrupted)
-        return torch.where(description.measurable, change.clamp(0, 1), torch.nan)
+        # one image at a time stays within a CPU's cache
+        size = 1 if corrupted.device.type == "cpu" else len(corrupted)
+        parts = map_chunks(
+            corrupted, lambda part: _similarity(description, indices[part], corrupted[part]), size
+        )
+        change = (1 - torch.cat(parts)).clamp(0, 1)
+        return torch.where(description.measurable, change, torch.nan)
 
 
 def _similarity(description: CleanPyramid, indices: Tensor, corrupted: Tensor) -> Tensor:
     product = torch.ones((), dtype=torch.float64, device=corrupted.device)
     pyramid = _pyramid(corrupted)
     for clean, images, weight in zip(description.scales, pyramid, WEIGHTS, strict=True):
-        before, mean, variance = (
-            values[indices] for values in (clean.images, clean.mean, clean.variance)
-        )
+        before, mean, variance = (values[indices] for values in clean)
         after_mean = _blurred(images)
         after_variance = _blurred(images * images) - after_mean * after_mean
         covariance = _blurred(before * images) - mean * after_mean
@@ -133,15 +105,6 @@ def _pyramid(images: Tensor) -> list[Tensor]:
         padding = (height % 2, width % 2)
         scales.append(avg_pool2d(scales[-1], kernel_size=2, padding=padding))
     return scales
-
-
-def _gaussian() -> list[float]:
-    offsets = torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2
-    values = torch.exp(-(offsets**2) / (2 * SIGMA**2))
-    return [float(value) for value in values / values.sum()]
-
-
-GAUSSIAN = _gaussian()
 
 
 def _blurred(images: Tensor) -> Tensor:

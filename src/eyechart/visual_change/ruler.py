@@ -3,6 +3,7 @@
 A ruler gets images, never the corruption that was applied to them.
 """
 
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import torch
@@ -30,6 +31,33 @@ class CleanDescription(Protocol):
 
     def select(self, indices: Tensor) -> Self:
         """Return the description of the images at these indices, which may repeat."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedDescription:
+    """Base of descriptions that are kept once, because they are too large to be copied.
+
+    Attributes:
+        varied: which of the described images are not constant.
+        n_scales: the number of image scales.
+        indices: which of the described images are selected.
+    """
+
+    varied: Tensor
+    n_scales: int
+    indices: Tensor
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def measurable(self) -> Tensor:
+        """Which images are not constant; a constant image has nothing to lose."""
+        return self.varied[self.indices]
+
+    def select(self, indices: Tensor) -> Self:
+        """Return the description of the images at these indices, which may repeat."""
+        return replace(self, indices=self.indices[indices])
 
 
 class Ruler(Protocol):

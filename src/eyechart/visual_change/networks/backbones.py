@@ -19,9 +19,6 @@ Layers = list[nn.Module]
 BINOMIAL = (1.0, 2.0, 1.0)
 """The low-pass filter before subsampling, along each axis."""
 
-VGG_WIDTHS = (64, 128, 256, 512, 512)
-VGG_DEPTHS = (2, 2, 3, 3, 3)
-
 
 def _subsampled(images: Tensor) -> Tensor:
     """Return every second pixel of images (B, C, H, W) after a binomial filter."""
@@ -173,7 +170,7 @@ def smooth_vgg16() -> Backbone:
 def _vgg16(pooling: Callable[[], Layers]) -> Backbone:
     stages: list[Layers] = []
     n_inputs = 3
-    for width, depth in zip(VGG_WIDTHS, VGG_DEPTHS, strict=True):
+    for width, depth in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         # the first stage sees the full resolution
         layers = pooling() if stages else []
         for _ in range(depth):

@@ -1,27 +1,30 @@
 """The rulers LPIPS, ST-LPIPS and DISTS behind the `Ruler` protocol."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.core.errors import UsageError
-from eyechart.core.parallel import on_all_cores
 from eyechart.visual_change.networks import backbones
 from eyechart.visual_change.networks.backbones import Backbone
 from eyechart.visual_change.networks.weights import has_weights, load_weights
-from eyechart.visual_change.ruler import CleanDescription, has_variation
+from eyechart.visual_change.ruler import (
+    CleanDescription,
+    SharedDescription,
+    check_size,
+    has_variation,
+)
+from eyechart.visual_change.vif.fidelity import map_chunks
+
+Result = TypeVar("Result")
 
 Features = tuple[Tensor, ...]
 """Tensors whose first axis is the images."""
-
-PRECISIONS = ("float32", "tf32", "float16")
-"""Precision of convolutions on a GPU; a CPU always uses float32."""
 
 BATCH_PIXELS = 128 * 224 * 224
 """Number of pixels that pass through a network at once on a GPU; on a CPU, one image per core."""
@@ -40,32 +43,14 @@ Features that do not fit are computed again for each comparison.
 
 
 @dataclass(frozen=True, eq=False)
-class CleanFeatures:
-    """Clean images and their features, and which of the images `indices` selects.
+class CleanFeatures(SharedDescription):
+    """Clean images and their features, which take up to 25 MB per image.
 
     `features` is None if they would take too much memory.
     """
 
     images: Tensor
     features: Features | None
-    varied: Tensor
-    n_scales: int
-    indices: Tensor
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    @property
-    def measurable(self) -> Tensor:
-        """Which images are not constant; a constant image has nothing to lose."""
-        return self.varied[self.indices]
-
-    def select(self, indices: Tensor) -> "CleanFeatures":
-        """Return the description of the images at these indices, which may repeat."""
-        # without a copy of the features, which take up to 25 MB per image
-        return CleanFeatures(
-            self.images, self.features, self.varied, self.n_scales, self.indices[indices]
-        )
 
 
 @dataclass(frozen=True)
@@ -81,8 +66,13 @@ class NetworkRuler(ABC):
         smallest_side: minimum width and height of images, in pixels.
         unit: the distance at which Δv is 1 − 1/e, such that unrelated images have a median
             Δv of about 0.8.
-        precision: one of `PRECISIONS`.
     """
+
+    version = 2
+    limits = (
+        "The network was trained on images of about 224 px, and values depend on the size of"
+        " images; constant clean images have no Δv."
+    )
 
     name: str
     raw_name: str
@@ -91,7 +81,6 @@ class NetworkRuler(ABC):
     weights: tuple[str, ...]
     smallest_side: int
     unit: float
-    precision: str = "float16"
 
     @property
     def summary(self) -> str:
@@ -99,22 +88,9 @@ class NetworkRuler(ABC):
         return f"{self.features}: 1 − exp(−({self.raw_name} / {self.unit:g})²)."
 
     @property
-    def version(self) -> int:
-        """The version, increased when the ruler gives different values for the same images."""
-        return 2
-
-    @property
     def full_side(self) -> int:
         """Equal to `smallest_side`, because all stages are used at every valid size."""
         return self.smallest_side
-
-    @property
-    def limits(self) -> str:
-        """The ruler's limitations, as a sentence."""
-        return (
-            "The network was trained on images of about 224 px, and values depend on the size of"
-            " images; constant clean images have no Δv."
-        )
 
     @property
     def is_installed(self) -> bool:
@@ -132,37 +108,30 @@ class NetworkRuler(ABC):
         Raises:
             UsageError: the images are too small, or the ruler's weights are not installed.
         """
-        if min(clean.shape[-2:]) < self.smallest_side:
-            raise UsageError(
-                f"Ruler {self.name} needs images of at least {self.smallest_side} px on each side,"
-                f" got {clean.shape[-1]} × {clean.shape[-2]} (width × height): enlarge both images"
-                " or choose another ruler."
-            )
+        check_size(self, clean)
         return CleanFeatures(
-            clean,
-            self._kept(clean),
             has_variation(clean),
             len(self.loaded(clean.device).network.stages),
             torch.arange(len(clean), device=clean.device),
+            clean,
+            self._kept(clean),
         )
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W), as float64 (B,) in 0 … 1."""
-        if not isinstance(description, CleanFeatures):
-            raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
+        assert isinstance(description, CleanFeatures)
         indices = description.indices.expand(len(corrupted))
-        distance = torch.empty(len(corrupted), dtype=torch.float64, device=corrupted.device)
 
-        def work(part: slice) -> None:
+        def work(part: slice) -> Tensor:
             places = indices[part]
             if description.features is None:
                 clean = self._describe(description.images[places])
                 places = torch.arange(len(places), device=places.device)
             else:
                 clean = description.features
-            distance[part] = self.distance(clean, places, self._describe(corrupted[part]))
+            return self.distance(clean, places, self._describe(corrupted[part]))
 
-        _in_parts(work, corrupted)
+        distance = torch.cat(_map_images(corrupted, work))
         # expm1 is precise at small distances; rounding may leave a distance slightly below 0
         change = -torch.expm1(-(distance.clamp_min(0) / self.unit).pow(SLOPE))
         return torch.where(description.measurable, change, torch.nan)
@@ -185,11 +154,11 @@ class NetworkRuler(ABC):
     def _kept(self, clean: Tensor) -> Features | None:
         """Return the prepared features of all images, or None if they take too much memory."""
         # one image shows how much memory all of them would take
-        described: list[Features] = []
-        _in_parts(lambda part: described.append(self._describe(clean[part])), clean[:1])
-        first = described[0]
-        n_bytes = sum(values.nbytes for values in first) * len(clean)
-        if n_bytes > _most_bytes(clean.device):
+        (first,) = _map_images(clean[:1], lambda part: self._describe(clean[part]))
+        most_bytes = KEPT_BYTES[clean.device.type]
+        if clean.device.type == "cuda":
+            most_bytes = min(most_bytes, torch.cuda.mem_get_info(clean.device)[0] // 4)
+        if sum(values.nbytes for values in first) * len(clean) > most_bytes:
             return None
         if len(clean) == 1:
             return first
@@ -199,7 +168,7 @@ class NetworkRuler(ABC):
             for target, values in zip(kept, self._describe(clean[part]), strict=True):
                 target[part] = values
 
-        _in_parts(work, clean)
+        _map_images(clean, work)
         return kept
 
     def _describe(self, levels: Tensor) -> Features:
@@ -208,20 +177,19 @@ class NetworkRuler(ABC):
         # gray images get three equal channels, which the network expects
         images = levels.expand(-1, 3, -1, -1).to(torch.float32)
         normalized = self.normalize(images)
-        if levels.device.type == "cuda":
-            normalized = normalized.to(self.dtype(levels.device), memory_format=torch.channels_last)
-        with _convolving(levels.device, self.precision):
+        if levels.device.type != "cuda":
+            return self.prepare(images, network(normalized))
+        normalized = normalized.to(torch.float16, memory_format=torch.channels_last)
+        # by default, `flags` would turn cuDNN off
+        with torch.backends.cudnn.flags(
+            enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+        ):
             features = network(normalized)
         return self.prepare(images, features)
 
     def loaded(self, device: torch.device) -> "LoadedNetwork":
         """Return the network with its weights on a device."""
-        return _load_network(self.network, self.weights, self.name, device, self.dtype(device))
-
-    def dtype(self, device: torch.device) -> torch.dtype:
-        """Return the type of the network's numbers on a device."""
-        is_half = device.type == "cuda" and self.precision == "float16"
-        return torch.float16 if is_half else torch.float32
+        return _load_network(self.network, self.weights, self.name, device)
 
 
 class LpipsRuler(NetworkRuler):
@@ -311,14 +279,6 @@ def _moments(clean: Tensor, indices: Tensor, corrupted: Tensor) -> Tensor:
     return torch.stack(means, dim=1)
 
 
-def _most_bytes(device: torch.device) -> int:
-    """Return how much memory the features of clean images may take on a device."""
-    if device.type != "cuda":
-        return KEPT_BYTES["cpu"]
-    n_free, _ = torch.cuda.mem_get_info(device)
-    return min(KEPT_BYTES["cuda"], n_free // 4)
-
-
 def _room(n_images: int, values: Tensor) -> Tensor:
     """Return memory for the features of several images, in the layout of those of one image."""
     is_last = values.ndim == 4 and values.is_contiguous(memory_format=torch.channels_last)
@@ -327,32 +287,14 @@ def _room(n_images: int, values: Tensor) -> Tensor:
     return torch.empty(shape, dtype=values.dtype, device=values.device, memory_format=layout)
 
 
-def _in_parts(work: Callable[[slice], None], images: Tensor) -> None:
-    """Call `work` on parts of a batch: single images on a CPU, larger parts on a GPU."""
+def _map_images(images: Tensor, work: Callable[[slice], Result]) -> list[Result]:
+    """Return the result of `work` for single images on a CPU, and for larger parts on a GPU."""
     if images.device.type == "cpu":
         # the last bits of a convolution depend on the size of its batch and the number of threads
-        parts = [slice(place, place + 1) for place in range(len(images))]
-        on_all_cores(work, parts, one_thread_each=True)
-        return
-    size = max(1, BATCH_PIXELS // (images.shape[-2] * images.shape[-1]))
-    for start in range(0, len(images), size):
-        work(slice(start, min(start + size, len(images))))
-
-
-@contextmanager
-def _convolving(device: torch.device, precision: str) -> Iterator[None]:
-    """Use this precision in convolutions on a GPU."""
-    if device.type != "cuda":
-        yield
-        return
-    with torch.backends.cudnn.flags(
-        # by default, this would turn cuDNN off
-        enabled=True,
-        benchmark=False,
-        deterministic=True,
-        allow_tf32=precision == "tf32",
-    ):
-        yield
+        size = 1
+    else:
+        size = max(1, BATCH_PIXELS // (images.shape[-2] * images.shape[-1]))
+    return map_chunks(images, work, size, one_thread_each=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,16 +311,15 @@ def _load_network(
     names: tuple[str, ...],
     ruler: str,
     device: torch.device,
-    dtype: torch.dtype,
 ) -> LoadedNetwork:
+    """Return a network with its weights: in half precision on a GPU, otherwise in float32."""
     weights = {key: values for name in names for key, values in load_weights(name, ruler).items()}
     network = build()
     network.set_weights(weights)
-    if dtype == torch.float16:
-        network.stack_first()
     if device.type == "cuda":
+        network.stack_first()
         # torch's types lack this argument
-        network = network.to(device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network = network.to(device, torch.float16, memory_format=torch.channels_last)  # type: ignore[call-overload]
     others = {
         name: values.to(device)
         for name, values in weights.items()
