@@ -5,13 +5,13 @@ The table is a CSV file from which an interrupted run can resume.
 
 import csv
 import io
-import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from PIL import Image
 from torch import Tensor
@@ -52,11 +52,6 @@ class Row:
     clean_digest: str
     corrupted_digest: str
     eyechart: str = __version__
-
-    def is_of(self, clean: str, corrupted: str, ruler: str, dtype: str) -> bool:
-        """Return whether this version measured the row from these files with these settings."""
-        measured = self.clean_digest, self.corrupted_digest, self.ruler, self.dtype
-        return measured == (clean, corrupted, ruler, dtype) and self.eyechart == __version__
 
 
 COLUMNS = [field.name for field in fields(Row)]
@@ -102,12 +97,19 @@ def appending(path: Path) -> Iterator[Callable[[Row], None]]:
 
     def append(row: Row) -> None:
         nonlocal file
-        with _sentences(path):
+        try:
             if file is None:
-                file = _opened_after(path, _whole_lines(path) if path.exists() else b"")
+                kept = _whole_lines(path) if path.exists() else b""
+                file = path.open("a", newline="", encoding="utf-8", errors="surrogateescape")
+                # a killed run may have left half a line behind
+                file.truncate(len(kept))
+                if not kept:
+                    _writer(file).writerow(COLUMNS)
             _writer(file).writerow(_cells(row))
             # each row is written immediately, so that a killed run loses none
             file.flush()
+        except OSError as error:
+            raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
 
     try:
         yield append
@@ -119,22 +121,10 @@ def appending(path: Path) -> Iterator[Callable[[Row], None]]:
 def write_table(path: Path, rows: Iterable[Row]) -> None:
     """Write the whole file atomically."""
     with (
-        _sentences(path),
         atomic_file(path) as temporary,
-        _opened_after(temporary, b"") as file,
+        temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
-        _writer(file).writerows(map(_cells, rows))
-
-
-def _opened_after(path: Path, kept: bytes) -> TextIO:
-    """Return the file opened for appending after the bytes to keep, or after a new header."""
-    # a killed run may have left half a line behind
-    if path.exists():
-        os.truncate(path, len(kept))
-    file = path.open("a", newline="", encoding="utf-8", errors="surrogateescape")
-    if not kept:
-        _writer(file).writerow(COLUMNS)
-    return file
+        _writer(file).writerows([COLUMNS, *map(_cells, rows)])
 
 
 def _whole_lines(path: Path) -> bytes:
@@ -144,14 +134,6 @@ def _whole_lines(path: Path) -> bytes:
 
 def _writer(file: TextIO) -> Any:
     return csv.writer(file, lineterminator="\n")
-
-
-@contextmanager
-def _sentences(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
 
 
 def _cells(row: Row) -> list[object]:
@@ -189,8 +171,7 @@ first results appear early.
 """
 
 
-@dataclass(frozen=True)
-class ImagePair:
+class ImagePair(NamedTuple):
     """A clean image and the corrupted image with the same name."""
 
     name: str
@@ -254,22 +235,20 @@ def _by_name(images: Sequence[ImageFile]) -> dict[str, Path]:
 
 
 def measure_pairs(
-    pairs: Sequence[ImagePair], settings: MeasureSettings, known: Mapping[str, Row] | None = None
+    pairs: Sequence[ImagePair], settings: MeasureSettings, known: Mapping[str, Row]
 ) -> Generator[PairOutcome]:
     """Measure the pairs and yield the outcome for each as soon as it is known.
 
     A pair that cannot be read or compared is left out, and the others are measured. Rows in `known`
     are kept; a row that was measured from other files or with other settings is an error.
     """
-
-    def prepare(pair: ImagePair) -> PairOutcome | LoadedPair:
-        return _prepare(pair, settings, (known or {}).get(pair.name))
-
     with ThreadPoolExecutor(max_workers=READ_AT_ONCE) as pool:
         # in blocks: `pool.map` over all pairs would read the whole folder ahead
         for start in range(0, len(pairs), READ_AT_ONCE):
+            block = pairs[start : start + READ_AT_ONCE]
+            rows = [known.get(pair.name) for pair in block]
             held: list[LoadedPair] = []
-            for prepared in pool.map(prepare, pairs[start : start + READ_AT_ONCE]):
+            for prepared in pool.map(_prepare, block, repeat(settings), rows):
                 if isinstance(prepared, PairOutcome):
                     yield prepared
                     continue
@@ -295,7 +274,8 @@ def _prepare(
     except OSError as error:
         return PairOutcome(pair, None, why=f"Cannot read {error.filename}: {error.strerror}.")
     if known is not None:
-        if not known.is_of(*digests, settings.ruler, settings.dtype):
+        measured = (known.clean_digest, known.corrupted_digest, known.ruler, known.dtype)
+        if (*measured, known.eyechart) != (*digests, settings.ruler, settings.dtype, __version__):
             raise UsageError(
                 f"The row for {pair.name} in the table is from a different file, ruler, dtype or "
                 "version: choose another table, or delete it."

@@ -16,19 +16,20 @@ DEFAULT_RULER = "vif"
 """The ruler of the VCR study, by which human responses are placed on the Δv axis."""
 
 RULERS: "Registry[Ruler]" = Registry("ruler")
-RULERS.add_lazily("vif", "eyechart.visual_change.vif.rulers:VCR_RULER")
-RULERS.add_lazily("sheikh2006", "eyechart.visual_change.vif.rulers:SHEIKH2006_RULER")
-RULERS.add_lazily("vif-pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
-RULERS.add_lazily("vif-human", "eyechart.visual_change.registration.human_ruler:HUMAN_RULER")
-RULERS.add_lazily("ms-ssim", "eyechart.visual_change.ms_ssim:MS_SSIM_RULER")
-RULERS.add_lazily("lpips", "eyechart.visual_change.networks.network_rulers:LPIPS_RULER")
-RULERS.add_lazily("lpips-vgg", "eyechart.visual_change.networks.network_rulers:LPIPS_VGG_RULER")
-RULERS.add_lazily("st-lpips", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_RULER")
-RULERS.add_lazily(
-    "st-lpips-vgg", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_VGG_RULER"
-)
-RULERS.add_lazily("dists", "eyechart.visual_change.networks.network_rulers:DISTS_RULER")
-RULERS.add_lazily("human", "eyechart.visual_change.registration.human_ruler:EXPECTED_LOSS_RULER")
+for _name, _address in {
+    "vif": "vif.rulers:VCR_RULER",
+    "sheikh2006": "vif.rulers:SHEIKH2006_RULER",
+    "vif-pixel": "vif.rulers:PIXEL_RULER",
+    "vif-human": "registration.human_ruler:HUMAN_RULER",
+    "ms-ssim": "ms_ssim:MS_SSIM_RULER",
+    "lpips": "networks.network_rulers:LPIPS_RULER",
+    "lpips-vgg": "networks.network_rulers:LPIPS_VGG_RULER",
+    "st-lpips": "networks.network_rulers:ST_LPIPS_RULER",
+    "st-lpips-vgg": "networks.network_rulers:ST_LPIPS_VGG_RULER",
+    "dists": "networks.network_rulers:DISTS_RULER",
+    "human": "registration.human_ruler:EXPECTED_LOSS_RULER",
+}.items():
+    RULERS.add_lazily(_name, f"eyechart.visual_change.{_address}")
 
 MEASURE_GEOMETRY = ("vif-human", "st-lpips", "st-lpips-vgg", "dists", "human")
 """Rulers that tolerate or undo a movement of image content, so that they can measure geometric
