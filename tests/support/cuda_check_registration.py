@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import eyechart as ec
 from eyechart.visual_change.gray import to_gray
-from eyechart.visual_change.registration import agreement, estimate, refinement, search, warping
+from eyechart.visual_change.registration import estimate, refinement, search, warping
 from eyechart.visual_change.registration.estimate import describe_copies, register
 from eyechart.visual_change.registration.human_ruler import HUMAN_RULER
 from eyechart.visual_change.vif.rulers import VCR_RULER
@@ -54,7 +54,7 @@ def attempt(title, work):
 def without_kernels():
     """Let registration use torch's own operations."""
     with ExitStack() as stack:
-        for module in (agreement, estimate, refinement, search, warping):
+        for module in (estimate, refinement, search, warping):
             stack.enter_context(mock.patch.object(module, "has_triton", lambda _: False))
         yield
 
@@ -105,12 +105,12 @@ def parts_of(clean, corrupted):
         parts[f"one step on level {level} ({image.shape[2]} cells)"] = lambda level=level: (
             refinement.refine(one[level], two[level], maps, SIZE, 1)
         )
-        parts[f"agreement on level {level}"] = lambda level=level: agreement.compare_details(
+        parts[f"agreement on level {level}"] = lambda level=level: estimate.compare_details(
             one[level], two[level], maps, SIZE
         )
     return parts | {
-        "gain on level 0": lambda: agreement.compare_details(
-            one[0], two[0], maps, SIZE, agreement.FINE
+        "gain on level 0": lambda: estimate.compare_details(
+            one[0], two[0], maps, SIZE, estimate.FINE
         ),
         "one step, 16 hypotheses, smallest level": lambda: refinement.refine(
             one[-1], two[-1], sixteen, SIZE, 1
@@ -118,13 +118,13 @@ def parts_of(clean, corrupted):
         "one step, 5 hypotheses, next level": lambda: refinement.refine(
             one[-2], two[-2], five, SIZE, 1
         ),
-        "agreement, 16 hypotheses, smallest level": lambda: agreement.compare_details(
+        "agreement, 16 hypotheses, smallest level": lambda: estimate.compare_details(
             one[-1], two[-1], sixteen, SIZE
         ),
-        "agreement, 5 hypotheses, next level": lambda: agreement.compare_details(
+        "agreement, 5 hypotheses, next level": lambda: estimate.compare_details(
             one[-2], two[-2], five, SIZE
         ),
-        "acceptance": lambda: agreement.is_geometric(one, two, maps, SIZE),
+        "acceptance": lambda: estimate.is_geometric(one, two, maps, SIZE),
         "describe the search": lambda: search.describe_search(gray),
         "scores of the search": lambda: search._best_shifts(described(), two[0])[0],
         "search": lambda: search.search(described(), two[0], 16),

@@ -21,11 +21,11 @@ from scipy import ndimage
 import eyechart as ec
 from eyechart.corruptions.suites.suite import load_suite
 from eyechart.visual_change.gray import to_gray
-from eyechart.visual_change.registration.agreement import is_geometric
 from eyechart.visual_change.registration.estimate import (
     centered,
     describe_copies,
     estimate,
+    is_geometric,
     levels_of,
     register,
 )

@@ -10,9 +10,9 @@ from skimage.registration import phase_cross_correlation
 import eyechart as ec
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registration import refinement
-from eyechart.visual_change.registration.agreement import compare_details
 from eyechart.visual_change.registration.estimate import (
     centered,
+    compare_details,
     describe_copies,
     levels_of,
     motion_of,

@@ -7,14 +7,12 @@ import pytest
 import torch
 
 from eyechart.visual_change.registration import (
-    agreement,
     estimate,
     refinement,
     search,
     warping,
 )
-from eyechart.visual_change.registration.agreement import compare_details
-from eyechart.visual_change.registration.estimate import describe_copies, register
+from eyechart.visual_change.registration.estimate import compare_details, describe_copies, register
 from eyechart.visual_change.registration.warping import inside, moved, sample, smoothed
 from moved_images import map_of
 
@@ -238,7 +236,7 @@ def test_moved_and_unmoved_images_are_registered_alike(few_maps, monkeypatch):
     corrupted = torch.cat((sample(clean[:1], places, sides), clean[1:] * 0.8))
     expected = register(describe_copies(clean), corrupted)
     torch.testing.assert_close(expected[:1], back, rtol=0, atol=0.05)
-    for module in (warping, refinement, agreement, search, estimate):
+    for module in (warping, refinement, search, estimate):
         monkeypatch.setattr(module, "has_triton", lambda _: True)
     # two threads must not interpret kernels at once
     monkeypatch.setattr(estimate, "on_all_cores", lambda work, items, **_: [*map(work, items)])

@@ -1,10 +1,10 @@
-"""Triton kernels that compare two images: for `agreement`, and for steps of `refinement_triton`.
+"""Triton kernels that compare two images: for `estimate`, and for steps of `refinement_triton`.
 
-For `agreement`, one program moves a clean image, fills in what the corrupted one does not show,
-smooths both along lines and columns, and correlates what that removes. Between these steps it waits
-for all of its threads, which read what others have written: separate kernels would take less time
-on a GPU than the host needs to launch them. For a Gauss–Newton step, the sums of its normal
-equations are computed, and their solution.
+For `estimate.compare_details`, one program moves a clean image, fills in what the corrupted one
+does not show, smooths both along lines and columns, and correlates what that removes. Between these
+steps it waits for all of its threads, which read what others have written: separate kernels would
+take less time on a GPU than the host needs to launch them. For a Gauss–Newton step, the sums of its
+normal equations are computed, and their solution.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eyechart.visual_change.registration.agreement import PREFERENCE
+from eyechart.visual_change.registration.estimate import PREFERENCE
 from eyechart.visual_change.registration.refinement import (
     MAX_STEP,
     RIDGES,
