@@ -50,7 +50,6 @@ from eyechart.rulers.measure_conditions import (
 from eyechart.rulers.study_record import (
     AgreementRecord,
     ConditionRecord,
-    FitRecord,
     SelectionRecord,
     StatisticName,
     StatisticRecord,
@@ -197,7 +196,17 @@ def _write_study(record: StudyRecord, out: Path) -> None:
     write_text(out / RESULTS, record.model_dump_json(indent=1) + "\n")
     write_text(out / TABLE, csv_text(_csv_rows(record)))
     if record.fit is not None:
-        calibration = _calibration(record, record.fit)
+        calibration = HumanCalibration(
+            ruler=EXPECTED_LOSS_RULER.calibration.ruler,
+            ruler_version=EXPECTED_LOSS_RULER.calibration.ruler_version,
+            knots=record.fit.knots,
+            half_width95=round(record.fit.half_width95, 4),
+            experiments=tuple(dict.fromkeys(one.experiment for one in record.conditions)),
+            n_images=record.n_images,
+            images=f"{record.images} (digest {record.images_digest})",
+            humans=f"{CITATION} Counts in {record.human} (SHA-256 {record.human_digest[:16]}).",
+            date=record.made,
+        )
         write_text(out / CALIBRATION, calibration.model_dump_json(indent=1) + "\n")
 
 
@@ -225,21 +234,6 @@ def _load(settings: StudySettings, progress: Progress) -> ImageSet:
     chosen = [listing.images[place] for place in choose_images(listing.images, plan)]
     step = progress.begin("images", len(chosen))
     return load_listing(replace(listing, images=chosen), STIMULUS, step)
-
-
-def _calibration(record: StudyRecord, fit: FitRecord) -> HumanCalibration:
-    """Return the map of the ruler `human`, as the package stores it."""
-    return HumanCalibration(
-        ruler=EXPECTED_LOSS_RULER.calibration.ruler,
-        ruler_version=EXPECTED_LOSS_RULER.calibration.ruler_version,
-        knots=fit.knots,
-        half_width95=round(fit.half_width95, 4),
-        experiments=tuple(dict.fromkeys(one.experiment for one in record.conditions)),
-        n_images=record.n_images,
-        images=f"{record.images} (digest {record.images_digest})",
-        humans=f"{CITATION} Counts in {record.human} (SHA-256 {record.human_digest[:16]}).",
-        date=record.made,
-    )
 
 
 def _ruler(

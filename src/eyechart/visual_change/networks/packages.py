@@ -18,15 +18,14 @@ from urllib.request import Request, urlopen
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
-from eyechart.images.identity import file_digest
 
 INDEX = "https://pypi.org/simple"
 """The package index that pip uses unless it is configured otherwise."""
 
 BLOCK = 1 << 20
 TIMEOUT_S = 60
-PIP_SECTIONS = (":env:", "download", "install", "global")
-"""Sections of pip's configuration, the strongest first."""
+PIP_SECTIONS = ("download", "install", "global")
+"""Sections of pip's configuration files, the strongest first."""
 
 
 @dataclass(frozen=True)
@@ -193,16 +192,6 @@ def download(package: Package, target: Path, advance: Advance) -> None:
             f"Cannot download {package.file} from {_public(index)} ({error}): get the file in"
             " another way and give its folder with --from."
         ) from None
-
-
-def check_digest(file: Path, package: Package) -> None:
-    """Raise a UsageError unless the file has the digest of the published package."""
-    digest = file_digest(file)
-    if digest != package.sha256:
-        raise UsageError(
-            f"{package.file} must have the SHA-256 digest {package.sha256}, got {digest}: download"
-            f" the file of {package.project} {package.version} again."
-        )
 
 
 def _file_address(index: str, package: Package) -> str:

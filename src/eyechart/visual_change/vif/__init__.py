@@ -2,8 +2,7 @@
 
 The modules in the order of the computation are `pyramid` (filters and subbands), `mixture` (models
 of the clean image and of the corruption) and `fidelity` (information left). `statistics` contains
-the parameters of each definition, and stores statistics of clean images for all corruptions;
-`pixel` computes the definition without a pyramid, and `rulers` gives each definition its name and
-version, and maps where information was lost. `vif_triton` has CUDA kernels for the same
-computations.
+the parameters of each definition, and stores statistics of clean images for all corruptions.
+`rulers` gives each definition its name and version, computes the one without a pyramid, and maps
+where information was lost. `vif_triton` has CUDA kernels for the same computations.
 """
