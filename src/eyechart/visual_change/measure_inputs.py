@@ -11,8 +11,7 @@ from eyechart.images.image_types import to_batch, to_rgb_levels
 from eyechart.visual_change.gray import to_gray, to_gray_with_gradient
 from eyechart.visual_change.registry import DTYPE, find_ruler
 from eyechart.visual_change.ruler import Ruler, check_size
-from eyechart.visual_change.vif.pixel import PixelStatistics
-from eyechart.visual_change.vif.rulers import VIF_RULERS, VifRuler
+from eyechart.visual_change.vif.rulers import VIF_RULERS, PixelStatistics, VifRuler
 from eyechart.visual_change.vif.statistics import CleanStatistics
 
 Statistics = CleanStatistics | PixelStatistics

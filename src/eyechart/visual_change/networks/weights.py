@@ -51,8 +51,7 @@ def weights_folder() -> Path:
     """Return the folder of the weights: in $EYECHART_CACHE, $XDG_CACHE_HOME or ~/.cache."""
     if os.environ.get(CACHE):
         return Path(os.environ[CACHE]) / "rulers"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "eyechart" / "rulers"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eyechart" / "rulers"
 
 
 def weights_file(name: str) -> Path:
