@@ -15,7 +15,7 @@ from eyechart.core import devices, randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.images import identity
 from eyechart.predictions.batches import blank_images
-from eyechart.visual_change.vif import mixture, pyramid
+from eyechart.visual_change.vif import fidelity, pyramid
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
 
@@ -31,8 +31,8 @@ def test_vif_in_strips_is_vif_of_the_whole(monkeypatch, ruler):
     whole = ec.vif(clean, corrupted, ruler=ruler)
     monkeypatch.setattr(pyramid, "LARGE", 1000)
     monkeypatch.setattr(pyramid, "STRIP", 800)
-    monkeypatch.setattr(mixture, "STRIP", 800)
-    monkeypatch.setattr(mixture, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(fidelity, "STRIP", 800)
+    monkeypatch.setattr(fidelity, "ROWS_AT_ONCE", 10)
     assert len(pyramid.strips(150, 131)) > 10
     torch.testing.assert_close(ec.vif(clean, corrupted, ruler=ruler), whole, rtol=1e-12, atol=0)
 

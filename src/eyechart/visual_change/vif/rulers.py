@@ -15,8 +15,13 @@ from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.ruler import DELTA_V, CleanDescription, check_size
 from eyechart.visual_change.vif import pyramid
-from eyechart.visual_change.vif.fidelity import clean_terms, describe_clean, fidelity, kept_terms
-from eyechart.visual_change.vif.mixture import gain_and_noise
+from eyechart.visual_change.vif.fidelity import (
+    clean_terms,
+    describe_clean,
+    fidelity,
+    gain_and_noise,
+    kept_terms,
+)
 from eyechart.visual_change.vif.pyramid import BLOCK, dropped_blocks, subbands, window_side
 from eyechart.visual_change.vif.statistics import (
     INFORMATION_FLOOR,

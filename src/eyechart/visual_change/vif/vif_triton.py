@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eyechart.visual_change.vif.mixture import ROUNDING
+from eyechart.visual_change.vif.fidelity import ROUNDING
 from eyechart.visual_change.vif.pyramid import (
     ACROSS,
     BLOCK,
@@ -152,7 +152,7 @@ def _keep(  # type: ignore[no-untyped-def]
     covariance = products * share - clean_mean * own_mean
 
     gain = covariance / (clean_variance + FLAT)
-    # the same case distinctions as in `channel.gain_and_noise`
+    # the same case distinctions as in `fidelity.gain_and_noise`
     noise = spread - gain * covariance
     none = (clean_variance < FLAT) | (gain < 0)
     noise = tl.where(none, spread * GAINLESS, noise)
