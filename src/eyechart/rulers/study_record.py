@@ -5,10 +5,6 @@ from typing import Literal
 from eyechart.core.records import NullableFloat, Record
 from eyechart.stats.estimate import Estimate
 
-SCHEMA_VERSION: Literal[1] = 1
-"""Version of the file format; increases when the meaning of a field changes."""
-
-
 StatisticName = Literal["explained", "explained_left_out", "error"]
 """The numbers of the table, by their names in `agreement.Agreement`."""
 
@@ -125,8 +121,8 @@ class SelectionRecord(Record):
 class StudyRecord(Record):
     """The results of the study of rulers."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
-    """Version of this format."""
+    schema_version: Literal[1] = 1
+    """Version of this format; increases when the meaning of a field changes."""
     made: str
     """Date in ISO format."""
     versions: dict[str, str]

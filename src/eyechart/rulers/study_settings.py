@@ -10,8 +10,6 @@ from typing import Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
 
-STATISTICS = "Curves and statistics"
-
 
 @dataclass(frozen=True, kw_only=True)
 class StudySettings:
@@ -64,7 +62,7 @@ class StudySettings:
         ),
     ] = False
     n_bootstrap: Annotated[
-        int, Option(help="Number of bootstrap replicates.", group=STATISTICS)
+        int, Option(help="Number of bootstrap replicates.", group="Curves and statistics")
     ] = 1000
     seed: Seed = 0
     device: Device = "cpu"

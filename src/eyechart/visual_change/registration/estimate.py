@@ -190,21 +190,6 @@ def compare_details(
 
         return compared_in_triton(clean, corrupted, maps, size, sigma)
     clean, corrupted = for_maps(clean, maps), for_maps(corrupted, maps)
-    one, two, weight = _details(clean, corrupted, maps, size, sigma)
-    shared, own, other = (
-        (product * weight).sum(dim=(1, 2)) for product in (one * two, one * one, two * two)
-    )
-    # constant images have no details at all, and 0 / 0 would be NaN; the factor is the slope of a
-    # regression on the clean image, which noise in the corrupted one does not bias
-    correlation = shared / (own * other).clamp_min(1e-6).sqrt()
-    score = correlation * weight.mean(dim=(1, 2)).pow(PREFERENCE)
-    return correlation, shared / own.clamp_min(1e-6), score
-
-
-def _details(
-    clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int], sigma: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return both images without structure coarser than `sigma` cells, and what both show."""
     rows, columns = corrupted.shape[1:]
     places = moved(centers_of(rows, columns, size, corrupted.device), maps)
     # a margin of one cell, because interpolation near the edge reads beyond it
@@ -213,8 +198,16 @@ def _details(
     fill, _ = fitted(warped, corrupted, weight)
     # filled from the other image, so that no edge appears at the border of the visible part
     shown = torch.where(weight > 0, corrupted, fill)
+    # the details: both images without structure coarser than `sigma` cells
     one, two = (image - smoothed(image, sigma) for image in (warped, shown))
-    return one, two, weight
+    shared, own, other = (
+        (product * weight).sum(dim=(1, 2)) for product in (one * two, one * one, two * two)
+    )
+    # constant images have no details at all, and 0 / 0 would be NaN; the factor is the slope of a
+    # regression on the clean image, which noise in the corrupted one does not bias
+    correlation = shared / (own * other).clamp_min(1e-6).sqrt()
+    score = correlation * weight.mean(dim=(1, 2)).pow(PREFERENCE)
+    return correlation, shared / own.clamp_min(1e-6), score
 
 
 def is_geometric(

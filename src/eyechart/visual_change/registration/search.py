@@ -59,8 +59,6 @@ far their means may be from that of the flattest one, relative to its range.
 MIN_CELL = 4
 """Pixels along a side of a cell from which on it is known whether it is flat."""
 
-Map = tuple[tuple[float, float], tuple[float, float]]
-
 
 @lru_cache(maxsize=1)
 def candidates() -> dict[float, Tensor]:
@@ -75,7 +73,7 @@ def candidates() -> dict[float, Tensor]:
         maps += [((1, shear), (0, 1)), ((1, 0), (shear, 1))]
     for stretch in STRETCHES:
         maps += [((1 / stretch, 0), (0, 1)), ((1, 0), (0, 1 / stretch))]
-    groups: dict[float, list[Map]] = {}
+    groups: dict[float, list[tuple[tuple[float, float], tuple[float, float]]]] = {}
     for one in maps:
         # copies of one magnification are sampled from the same reduced image; rounded, because
         # equal determinants may differ in their last bits
