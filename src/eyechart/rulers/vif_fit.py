@@ -253,13 +253,15 @@ def nested_fit(means: FloatArray, accuracy: FloatArray, experiments: Experiments
     for one, two in combinations(names, 2):
         # a curve that has seen neither experiment serves both directions, which halves the fits
         rest = ~(members[one] | members[two])
-        on_one: list[float] = []
-        on_two: list[float] = []
-        for row in means:
-            curve = fit_monotone(row[rest], accuracy[rest])
-            for inside, collected in ((members[one], on_one), (members[two], on_two)):
-                collected.append(rms_error(curve, row[inside], accuracy[inside]))
-        errors[one][two], errors[two][one] = np.array(on_two), np.array(on_one)
+        curves = [fit_monotone(row[rest], accuracy[rest]) for row in means]
+        for first, second in ((one, two), (two, one)):
+            inside = members[second]
+            errors[first][second] = np.array(
+                [
+                    rms_error(curve, row[inside], accuracy[inside])
+                    for curve, row in zip(curves, means, strict=True)
+                ]
+            )
     chosen, outer = {}, {}
     residuals = np.empty_like(accuracy)
     for name, inside in members.items():

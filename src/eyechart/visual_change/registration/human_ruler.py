@@ -37,7 +37,8 @@ from eyechart.visual_change.vif.statistics import HUMAN, CleanStatistics, Defini
 class MotionPenalty:
     """How much of an image is lost by moving it, although all of it can be seen.
 
-    What is left is exp(−p) of what VIF measures, where p is the sum of all terms.
+    What is left is exp(−p) of what VIF measures, where p is the sum of all terms. What left the
+    frame is lost in proportion to its area.
 
     Attributes:
         rotation: p at 180°; it is proportional to the angle.
@@ -46,8 +47,6 @@ class MotionPenalty:
         shear: p if one direction is magnified twice as much as the other; proportional to the
             logarithm of the ratio.
         mirror: p of a mirrored image.
-        hidden: exponent of the share of the clean image's area that is still in the frame; 1 counts
-            what left the frame as lost in proportion to its area, 0 ignores it.
     """
 
     # fitted to human accuracy at 90°, 180° and 270°, see docs/research/rulers.md
@@ -56,7 +55,6 @@ class MotionPenalty:
     shift: float = 0.02
     shear: float = 0.05
     mirror: float = 0.02
-    hidden: float = 1.0
 
     def retained_fraction(self, motion: Motion) -> Tensor:
         """Return the factor (B,) by which VIF is multiplied, 0 … 1; 1 if nothing moved."""
@@ -67,7 +65,7 @@ class MotionPenalty:
             + self.shear * motion.shear
             + self.mirror * motion.mirror
         )
-        return torch.exp(-total) * motion.share.pow(self.hidden)
+        return torch.exp(-total) * motion.share
 
 
 REGISTERED_AT_ONCE = {"cpu": 1, "cuda": 256}
