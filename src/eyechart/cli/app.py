@@ -41,35 +41,47 @@ app = CommandLine(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-overlap = CommandLine(help="Find corruptions that overlap, and benchmarks without overlap.")
-overlap.command("run")(run.run)
-overlap.command("matrix")(matrices.matrix)
-overlap.command("select")(select.select)
-overlap.command("plot")(matrices.plot)
-overlap.command("compare")(matrices.compare)
-overlap.command("calibrate")(calibrate.calibrate)
-overlap.command("balance")(benchmarks.balance)
-overlap.command("coverage")(benchmarks.coverage)
+overlap = CommandLine(
+    help="Find corruptions that overlap, and benchmarks without overlap.",
+    commands={
+        "run": run.run,
+        "matrix": matrices.matrix,
+        "select": select.select,
+        "plot": matrices.plot,
+        "compare": matrices.compare,
+        "calibrate": calibrate.calibrate,
+        "balance": benchmarks.balance,
+        "coverage": benchmarks.coverage,
+    },
+)
+HUMANS = "Human reference"
 # in the order of a user's work, which is also the order of the headings in help
-EVALUATION, CORRUPTIONS, INPUTS = "Evaluation", "Corruptions", "Test sets and models"
-HUMANS, STUDIES = "Human reference", "Training and studies"
-app.command("evaluate", rich_help_panel=EVALUATION)(evaluate.evaluate)
-app.command("merge", rich_help_panel=EVALUATION)(evaluate.merge)
-app.command("demo", rich_help_panel=EVALUATION)(evaluate.demo)
-app.command("compare", rich_help_panel=EVALUATION)(compare.compare)
-app.command("gate", rich_help_panel=EVALUATION)(gate.gate)
-app.command("report", rich_help_panel=EVALUATION)(report.report)
-app.command("corrupt", rich_help_panel=CORRUPTIONS)(corrupt.corrupt)
-app.command("gallery", rich_help_panel=CORRUPTIONS)(gallery.gallery)
-app.command("visual-change", rich_help_panel=CORRUPTIONS)(visual_change.visual_change)
-app.add_typer(rulers.app, name="rulers", rich_help_panel=CORRUPTIONS)
-app.add_typer(listing.app, name="list", rich_help_panel=CORRUPTIONS)
-app.add_typer(testset.app, name="testset", rich_help_panel=INPUTS)
-app.add_typer(models.app, name="models", rich_help_panel=INPUTS)
-app.add_typer(humans.app, name="humans", rich_help_panel=HUMANS)
-app.add_typer(train.app, name="train", rich_help_panel=STUDIES)
-app.add_typer(overlap, name="overlap", rich_help_panel=STUDIES)
-app.add_typer(structure.app, name="structure", rich_help_panel=STUDIES)
+app.add(
+    {
+        "evaluate": evaluate.evaluate,
+        "merge": evaluate.merge,
+        "demo": evaluate.demo,
+        "compare": compare.compare,
+        "gate": gate.gate,
+        "report": report.report,
+    },
+    "Evaluation",
+)
+app.add(
+    {
+        "corrupt": corrupt.corrupt,
+        "gallery": gallery.gallery,
+        "visual-change": visual_change.visual_change,
+        "rulers": rulers.app,
+        "list": listing.app,
+    },
+    "Corruptions",
+)
+app.add({"testset": testset.app, "models": models.app}, "Test sets and models")
+app.add({"humans": humans.app}, HUMANS)
+app.add(
+    {"train": train.app, "overlap": overlap, "structure": structure.app}, "Training and studies"
+)
 
 
 COMMANDS = "eyechart.commands"
@@ -84,7 +96,7 @@ def add_separate_commands() -> None:
     present = {group.name for group in app.registered_groups}
     for entry in entry_points(group=COMMANDS):
         if entry.name in SEPARATE and entry.name not in present:
-            app.add_typer(entry.load(), name=entry.name, rich_help_panel=HUMANS)
+            app.add({entry.name: entry.load()}, HUMANS)
 
 
 def _print_version(wanted: bool) -> None:

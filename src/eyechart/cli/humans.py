@@ -384,11 +384,15 @@ def place_conditions(
     print(f"{out}: quantiles of Δv over {count_of(count, 'image')}.")
 
 
-app = CommandLine(help="Import, list, compare and draw human references.")
-app.command("areas")(areas)
-app.command("list")(list_references)
-app.command("import")(import_files)
-app.command("plot")(plot)
-app.command("place")(place_conditions)
-app.command("similar")(similar)
-app.command("merge")(merge_references)
+app = CommandLine(
+    help="Import, list, compare and draw human references.",
+    commands={
+        "areas": areas,
+        "list": list_references,
+        "import": import_files,
+        "plot": plot,
+        "place": place_conditions,
+        "similar": similar,
+        "merge": merge_references,
+    },
+)

@@ -141,7 +141,7 @@ def study(settings: StudySettings) -> None:
     print_written((settings.out / RESULTS, settings.out / TABLE, scatter, equal))
 
 
-app = CommandLine(help="List rulers of visual change, install their weights, compare with humans.")
-app.command("list")(list_rulers)
-app.command("install")(install_rulers)
-app.command("study")(study)
+app = CommandLine(
+    help="List rulers of visual change, install their weights, compare with humans.",
+    commands={"list": list_rulers, "install": install_rulers, "study": study},
+)

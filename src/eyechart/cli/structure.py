@@ -196,9 +196,13 @@ def report(
     print(f"Written: {', '.join(map(str, written))}")
 
 
-app = CommandLine(help="Test models on held-out styles, subclasses and superclasses.")
-app.add_typer(icons, name="icons")
-app.command("style")(style)
-app.command("subclass")(subclass)
-app.command("superclass")(superclass)
-app.command("report")(report)
+app = CommandLine(
+    help="Test models on held-out styles, subclasses and superclasses.",
+    commands={
+        "icons": icons,
+        "style": style,
+        "subclass": subclass,
+        "superclass": superclass,
+        "report": report,
+    },
+)

@@ -29,11 +29,6 @@ Manifest = Annotated[
 ]
 
 
-@app.callback()
-def _testset() -> None:
-    """Make, describe and render test sets."""
-
-
 @app.command("make")
 @examples(
     "eyechart testset make --images photos --n 2000 --out photos.parquet",

@@ -266,9 +266,13 @@ def table(
         print_written([latex])
 
 
-app = CommandLine(help="Train networks on clean and corrupted images.")
-app.command("network")(network)
-app.command("style-transfer")(style_transfer)
-app.command("enhancements")(enhancements)
-app.command("table")(table)
-app.command("retrain")(retrain)
+app = CommandLine(
+    help="Train networks on clean and corrupted images.",
+    commands={
+        "network": network,
+        "style-transfer": style_transfer,
+        "enhancements": enhancements,
+        "table": table,
+        "retrain": retrain,
+    },
+)

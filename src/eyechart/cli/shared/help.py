@@ -8,11 +8,11 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
@@ -39,6 +39,9 @@ METAVARS = {int: "INT", float: "FLOAT", str: "NAME", Path: "PATH", bool: ""}
 OTHER_OPTIONS = "Options"
 
 Decorated = TypeVar("Decorated", bound=Callable[..., None])
+Commands = Mapping[str, Callable[..., None] | typer.Typer]
+"""Commands, and groups of commands, by name."""
+
 Entry = tuple[str, str]
 """An entry of a help text: the name of an option or command, and its description."""
 
@@ -121,8 +124,17 @@ class HelpGroup(TyperGroup):
 class CommandLine(typer.Typer):
     """A group of commands, all of which format their own help."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, commands: Commands = MappingProxyType({}), **options: Any) -> None:
         super().__init__(cls=HelpGroup, no_args_is_help=True, **options)
+        self.add(commands)
+
+    def add(self, commands: Commands, heading: str | None = None) -> None:
+        """Add commands and groups of commands by name, under a heading of the help."""
+        for name, command in commands.items():
+            if isinstance(command, typer.Typer):
+                self.add_typer(command, name=name, rich_help_panel=heading)
+            else:
+                self.command(name, rich_help_panel=heading)(command)
 
     def command(self, *arguments: Any, **options: Any) -> Callable[[Decorated], Decorated]:
         """Return a decorator that adds a command, like Typer's own `command`."""
