@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.output_files import Latex, check_latex, write_latex
 from eyechart.cli.shared.printing import print_written, wide_console
 from eyechart.core.csv_table import csv_text

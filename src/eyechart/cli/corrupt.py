@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.progress import ProgressBars, progress_bar
 from eyechart.cli.shared.stop import USAGE, Stop, on_interrupt
 from eyechart.core.errors import UsageError

@@ -10,8 +10,7 @@ import typer
 
 from eyechart.cli.compare import print_board
 from eyechart.cli.report import ReportSettings, report_runs
-from eyechart.cli.shared.derived_options import derived_options, folder, folder_or_file
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples, folder, folder_or_file
 from eyechart.cli.shared.printing import log_to, print_notes, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop, resumable

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.cli.shared.derived_options import examples
+from eyechart.cli.shared.help import CommandLine
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
 from eyechart.corruptions.suites.published import PUBLISHED

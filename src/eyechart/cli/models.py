@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.shared.derived_options import Only, derived_options
-from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.cli.shared.derived_options import Only, derived_options, examples
+from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.printing import wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop

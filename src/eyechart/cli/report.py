@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.compare import Runs
-from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import log_to, print_notes
 from eyechart.cli.shared.progress import ProgressBars

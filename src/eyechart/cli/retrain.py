@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import Only, derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.printing import note_left_out, print_notes, print_written, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable

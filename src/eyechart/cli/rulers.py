@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options, folder_or_file
-from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.cli.shared.derived_options import derived_options, examples, folder_or_file
+from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options, folder_or_file
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples, folder_or_file
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import wide_console
 from eyechart.core.errors import UsageError

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.holdout import style, subclass
-from eyechart.cli.shared.derived_options import folder, folder_or_file
-from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.cli.shared.derived_options import examples, folder, folder_or_file
+from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import print_notes
 from eyechart.cli.shared.progress import ProgressBars

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.shared.derived_options import Only, derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.printing import print_notes, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable, shard_done

@@ -7,8 +7,14 @@ import typer
 
 from eyechart.cli.overlap.run import entries_of
 from eyechart.cli.retrain import enhancements, retrain
-from eyechart.cli.shared.derived_options import Only, derived_options, folder, folder_or_file
-from eyechart.cli.shared.help import CommandLine, examples
+from eyechart.cli.shared.derived_options import (
+    Only,
+    derived_options,
+    examples,
+    folder,
+    folder_or_file,
+)
+from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write, check_latex, write_latex
 from eyechart.cli.shared.printing import print_written, wide_console
 from eyechart.cli.shared.progress import ProgressBars

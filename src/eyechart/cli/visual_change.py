@@ -5,8 +5,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.progress import progress_bar
 from eyechart.cli.shared.stop import USAGE, Stop

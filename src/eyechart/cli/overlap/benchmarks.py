@@ -5,8 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eyechart.cli.shared.derived_options import Only, derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.output_files import (
     Latex,
     check_figure_file,

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.overlap.run import CANDIDATES
-from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.printing import print_written, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import Stop

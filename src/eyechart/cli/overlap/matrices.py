@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import Only, derived_options, folder_or_file
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import Only, derived_options, examples, folder_or_file
 from eyechart.cli.shared.output_files import FigureFile, check_figure_file, check_table
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.core.csv_table import write_cells

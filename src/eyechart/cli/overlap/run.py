@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.overlap.matrices import show_study
-from eyechart.cli.shared.derived_options import Only, derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.printing import note_left_out
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import resumable, shard_done

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.overlap.matrices import draw_panel, matrix_among
-from eyechart.cli.shared.derived_options import Only, derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.output_files import FigureFile, check_figure_file, check_table
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.core.arguments import resolved_path

@@ -1,4 +1,4 @@
-"""Command options that are derived from declarations (see `eyechart.core.options`).
+"""What a command declares: its options (see `eyechart.core.options`), and its examples.
 
 A command takes a settings record as one argument, and the command line shows the record's fields;
 an argument of the command that is annotated with an `Option` is an option by itself.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, get_args, get_origin
+from typing import Annotated, TypeVar, get_args, get_origin
 
 import typer
 from typer.models import ParameterInfo
@@ -32,9 +32,21 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+Decorated = TypeVar("Decorated", bound=Callable[..., None])
+
 PATHS = {"folder": folder, "folder or file": folder_or_file}
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 """The parameter through which a command receives Typer's context."""
+
+
+def examples(*lines: str) -> Callable[[Decorated], Decorated]:
+    """Return a decorator that declares the examples at the end of a command's help."""
+
+    def decorate(command: Decorated) -> Decorated:
+        command.examples = lines  # type: ignore[attr-defined]
+        return command
+
+    return decorate
 
 
 class Only:

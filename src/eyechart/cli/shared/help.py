@@ -13,12 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
 from types import MappingProxyType, NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from eyechart.cli.shared.derived_options import Decorated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import GROUPS
 from eyechart.core.phrases import count_of
@@ -38,22 +39,11 @@ MAX_NAME_WIDTH = 22
 METAVARS = {int: "INT", float: "FLOAT", str: "NAME", Path: "PATH", bool: ""}
 OTHER_OPTIONS = "Options"
 
-Decorated = TypeVar("Decorated", bound=Callable[..., None])
 Commands = Mapping[str, Callable[..., None] | typer.Typer]
 """Commands, and groups of commands, by name."""
 
 Entry = tuple[str, str]
 """An entry of a help text: the name of an option or command, and its description."""
-
-
-def examples(*lines: str) -> Callable[[Decorated], Decorated]:
-    """Return a decorator that declares the examples at the end of a command's help."""
-
-    def decorate(command: Decorated) -> Decorated:
-        command.examples = lines  # type: ignore[attr-defined]
-        return command
-
-    return decorate
 
 
 class HelpCommand(TyperCommand):

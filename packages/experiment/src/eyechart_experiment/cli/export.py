@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.shared.derived_options import examples
 from eyechart.cli.shared.derived_options import folder as folder_path
-from eyechart.cli.shared.help import examples
 from eyechart.core.phrases import count_of, verb
 from eyechart_experiment.cli.serve import StudyPath
 

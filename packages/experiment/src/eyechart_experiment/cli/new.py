@@ -6,8 +6,7 @@ from dataclasses import replace
 from inspect import Parameter
 from typing import Annotated
 
-from eyechart.cli.shared.derived_options import Only, Typed, derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import Only, Typed, derived_options, examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.options import Field, Option
 from eyechart_experiment.design.budget import Prices

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of

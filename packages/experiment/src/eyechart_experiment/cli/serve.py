@@ -11,9 +11,8 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.derived_options import folder as folder_path
-from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of, verb
