@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from eyechart.cli.shared.derived_options import derived_options, examples
-from eyechart.cli.shared.output_files import Latex, check_latex, write_latex
-from eyechart.cli.shared.printing import print_written, wide_console
+from eyechart.cli.shared.output_files import Latex, check_latex
+from eyechart.cli.shared.printing import print_notes, print_written, wide_console
 from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
-from eyechart.core.phrases import count_of
+from eyechart.core.phrases import at_least, count_of
 from eyechart.core.registry import one_of
 from eyechart.core.storage.files import write_text
 from eyechart.images.labels.spaces import SCORED_SPACES
@@ -18,11 +18,14 @@ from eyechart.scores.baseline_names import BASELINES, ROBUSTBENCH_ALEXNET
 
 Result = TypeVar("Result")
 
+ENDLESS = 2000
+"""Width of tables in Markdown."""
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from eyechart.results.published_results import PublishedTable
-    from eyechart.results.ranking_comparison import Rankings, SeverityComparison
+    from eyechart.results.ranking_comparison import Rankings
     from eyechart.results.standings import Standings
 
 
@@ -94,6 +97,8 @@ def compare(
     rankings by the two benchmarks are compared. Published results are ranked together with runs on
     the same images.
     """
+    from rich.console import Console
+
     from eyechart.results.ranking_comparison import check_baseline, choose_published
     from eyechart.results.runs import make_leaderboards, read_run
     from eyechart.results.standings import check_rankable, rank_models
@@ -111,19 +116,18 @@ def compare(
     boards = make_leaderboards([read_run(run) for run in runs])
     check_baseline(boards, baseline)
     standings = [rank_models(board, labels, by) for board in boards]
-    console = wide_console(markdown)
+    # lines of Markdown are not broken
+    console = Console(width=ENDLESS) if markdown else wide_console()
     written, benchmarks = (
         _print_runs(console, standings, labels, by, markdown) if standings else ({}, [])
     )
     if tables:
         written |= _print_published(console, standings, tables, markdown)
-    paths = []
-    if out is not None:
-        paths = [write_text(out / name, text) for name, text in written.items()]
+    paths = [write_text(out / name, text) for name, text in written.items()] if out else []
     if latex is not None:
         from eyechart.reports.latex import comparison_latex
 
-        write_latex(latex, comparison_latex(standings, benchmarks))
+        write_text(latex, comparison_latex(standings, benchmarks))
     print_written((*paths, latex))
 
 
@@ -139,7 +143,7 @@ def _print_runs(
     Returns the contents of the files to write, by file name, and the rankings by two benchmarks (an
     empty list if there is only one benchmark).
     """
-    from eyechart.reports.terminal.leaderboard import comparison_texts
+    from eyechart.reports.terminal.leaderboard import comparison_texts, coverage_table
     from eyechart.results.ranking_comparison import (
         TWO_BENCHMARKS,
         fixed_against_continuous,
@@ -150,17 +154,28 @@ def _print_runs(
     for standings in ranked:
         print_board(console, standings, markdown, by)
         if standings.verdict:
-            _print_note(f"{standings.verdict}.")
+            print_notes([f"{standings.verdict}."])
         print()
     boards = [standings.board for standings in ranked]
     discrete = _or_say(lambda: fixed_against_continuous(boards, labels))
     if discrete is not None:
-        _print_discrete(console, discrete, markdown)
+        print("Fixed severities (ImageNet-C) compared with continuous ones (VCR)")
+        print_notes([discrete.note])
+        if discrete.missing:
+            extra = " (gaussian_blur is one of ImageNet-C's extras)"
+            note = extra if "gaussian_blur" in discrete.missing else ""
+            print(f"Corruptions in only one of the suites: {', '.join(discrete.missing)}{note}.")
+        if discrete.coverage:
+            if discrete.corruptions:
+                _print_rankings(console, discrete.corruptions, markdown)
+            fewest = at_least(discrete.fewest_in_covered, "sample")
+            print(f"Fraction of the 39 Δv bins that have {fewest}:")
+            console.print(coverage_table(discrete, markdown))
     benchmarks = _or_say(lambda: two_benchmarks(boards, labels)) or []
     if benchmarks:
         print("ImageNet-C compared with ImageNet-NOC, one metric per line")
         pair = [board for board in boards if board.suite in TWO_BENCHMARKS]
-        _print_note(images_note(pair))
+        print_notes([images_note(pair)])
         _print_rankings(console, benchmarks, markdown)
     return comparison_texts(ranked, discrete, benchmarks), benchmarks
 
@@ -203,9 +218,9 @@ def _print_published(
         for part in published_rows(table, console.width, markdown):
             console.print(part)
         print(published_source(table))
-        _print_note(table.note)
-        if any(split_variant(board.board.suite)[0] == table.suite for board in boards):
-            _print_note("these results are not ranked with the runs: images or baseline differ.")
+        is_like_a_run = any(split_variant(board.board.suite)[0] == table.suite for board in boards)
+        unranked = "these results are not ranked with the runs: images or baseline differ."
+        print_notes([table.note, unranked if is_like_a_run else ""])
         print()
     return {
         "published.csv": csv_text(published_lines(tables, together)),
@@ -218,13 +233,8 @@ def _or_say(compare: "Callable[[], Result]") -> "Result | None":
     try:
         return compare()
     except UsageError as error:
-        _print_note(str(error))
+        print_notes([str(error)])
         return None
-
-
-def _print_note(text: str) -> None:
-    if text:
-        print(f"Note: {text}")
 
 
 def print_board(
@@ -237,41 +247,20 @@ def print_board(
     print(board_title(standings))
     for table in board_tables(standings, console.width, markdown):
         console.print(table)
-    count = len(standings.pairs)
-    for model in standings.order:
-        if known := standings.board.marked(model):
-            names = ", ".join(known)
-            _print_note(
-                f"{MARK} {model} was trained on {names}, so its scores do not measure robustness to"
-                " unseen corruptions."
-            )
+    print_notes(
+        f"{MARK} {model} was trained on {', '.join(known)}, so its scores do not measure robustness"
+        " to unseen corruptions."
+        for model in standings.order
+        if (known := standings.board.marked(model))
+    )
     if by is not None and by != standings.by:
-        _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
-    if count:
-        pairs = count_of(count, "pair")
+        print_notes([f"These runs have no {by}, so models are ranked by {standings.by}."])
+    if standings.pairs:
+        pairs = count_of(len(standings.pairs), "pair")
         print(
             "Ahead of: models with a significantly worse score (paired bootstrap tests over images,"
             f" p < 0.05 after Holm correction for {pairs})."
         )
-
-
-def _print_discrete(console: "Console", discrete: "SeverityComparison", markdown: bool) -> None:
-    from eyechart.core.phrases import at_least
-    from eyechart.reports.terminal.leaderboard import coverage_table
-
-    print("Fixed severities (ImageNet-C) compared with continuous ones (VCR)")
-    _print_note(discrete.note)
-    if discrete.missing:
-        extra = " (gaussian_blur is one of ImageNet-C's extras)"
-        note = extra if "gaussian_blur" in discrete.missing else ""
-        print(f"Corruptions in only one of the suites: {', '.join(discrete.missing)}{note}.")
-    if not discrete.coverage:
-        return
-    if discrete.corruptions:
-        _print_rankings(console, discrete.corruptions, markdown)
-    fewest = at_least(discrete.fewest_in_covered, "sample")
-    print(f"Fraction of the 39 Δv bins that have {fewest}:")
-    console.print(coverage_table(discrete, markdown))
 
 
 def _print_rankings(console: "Console", rankings: "Sequence[Rankings]", markdown: bool) -> None:

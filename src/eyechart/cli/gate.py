@@ -5,6 +5,7 @@ from typing import Annotated
 
 from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.output_files import check_file_to_write
+from eyechart.cli.shared.printing import print_written, wide_console
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -72,8 +73,6 @@ def gate(
         check_file_to_write(path)
         if chosen.count(path) > 1:
             raise UsageError(f"{path} is given twice: give each file a different name.")
-    from rich.console import Console
-
     from eyechart.gates.decision import decide_gate
     from eyechart.reports.gate_texts import (
         LEGEND,
@@ -87,23 +86,15 @@ def gate(
     from eyechart.reports.html.evidence_page import evidence_html
 
     results = decide_gate(settings)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
+    console = wide_console(WIDTH)
     console.print(gate_table(results))
     for line in (*gate_advice(results), LEGEND):
         console.print(line, markup=False, highlight=False)
-    written = []
-    if json is not None:
-        written.append(write_text(json, gate_json(results)))
-    if junit is not None:
-        written.append(write_text(junit, gate_junit(results)))
-    if markdown is not None:
-        written.append(write_text(markdown, gate_markdown(results)))
+    texts = ((json, gate_json), (junit, gate_junit), (markdown, gate_markdown))
+    written = [write_text(path, text(results)) for path, text in texts if path is not None]
     if evidence is not None:
         written.append(write_text(evidence, evidence_html(results, evidence)))
-    if written:
-        print("Written:", *written, sep="\n  ")
+    print_written(written)
     if not results.passed:
         raise Stop(outcome_sentence(results), FAILED)
     print(outcome_sentence(results))

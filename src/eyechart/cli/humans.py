@@ -11,7 +11,7 @@ import typer
 from eyechart.cli.shared.derived_options import Only, derived_options, examples, folder_or_file
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
-from eyechart.cli.shared.printing import wide_console
+from eyechart.cli.shared.printing import print_notes, wide_console
 from eyechart.cli.similar import similar
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
@@ -63,9 +63,7 @@ def import_files(settings: ImportSettings, out: ParquetOut) -> None:
     from eyechart.humans.importing import COUNTED_CHOICES, import_responses
 
     _check_parquet(out)
-    reference = _write(out, import_responses(**vars(settings)))
-    print(f"{out}: {_choices(reference)}")
-    _print_experiments(reference)
+    _write(out, import_responses(**vars(settings)))
     if settings.form == "counts" and settings.choices is None:
         print(f"Assumed {COUNTED_CHOICES} choices, the default of this format; see --choices.")
 
@@ -92,9 +90,7 @@ def merge_references(
     if len(references) < 2:
         raise UsageError("Give at least two references to merge.")
     parts = [find_reference(name) for name in references]
-    reference = _write(out, merge(parts))
-    print(f"{out}: {_choices(reference)}, from {', '.join(part.name for part in parts)}")
-    _print_experiments(reference)
+    _write(out, merge(parts), f", from {', '.join(part.name for part in parts)}")
 
 
 def _check_parquet(out: Path) -> None:
@@ -103,13 +99,15 @@ def _check_parquet(out: Path) -> None:
         raise UsageError(f"--out must end in .parquet, got '{out.suffix}'.")
 
 
-def _write(out: Path, responses: "HumanResponses") -> "Reference":
-    """Write the responses, and return them as a reference."""
+def _write(out: Path, responses: "HumanResponses", origin: str = "") -> None:
+    """Write the responses as a reference, and print what it contains."""
     from eyechart.humans.human_responses import write_responses
     from eyechart.humans.reference import Reference
 
     write_responses(out, responses)
-    return Reference(out.stem, responses)
+    reference = Reference(out.stem, responses)
+    print(f"{out}: {_choices(reference)}{origin}")
+    _print_experiments(reference)
 
 
 def _choices(reference: "Reference") -> str:
@@ -120,8 +118,7 @@ def _choices(reference: "Reference") -> str:
 def _print_experiments(reference: "Reference") -> None:
     from eyechart.humans.reference_caveats import simulated_note
 
-    if note := simulated_note(reference):
-        print(f"Note: {note}")
+    print_notes([simulated_note(reference)])
     for experiment in reference.responses.experiments:
         print(f"  {_line(reference, experiment)}")
 
@@ -147,8 +144,8 @@ def _line(reference: "Reference", experiment: str) -> str:
     clean = ""
     if start is not None:
         rate, is_own = start
-        clean = f", accuracy on clean images {rate:.3f}"
-        clean += "" if is_own else " (from other participants)"
+        source = "" if is_own else " (from other participants)"
+        clean = f", accuracy on clean images {rate:.3f}{source}"
     return (
         f"{experiment}: {reference.size_in_words(experiment)}, {where}, {' and '.join(known)}"
         f"{clean}; {_matched(reference, experiment)}"
@@ -233,8 +230,7 @@ def _print_area_notes(reference: "Reference", fit: "Fit", measured: Sequence["Hu
     from eyechart.humans.human_fit import category_mix
     from eyechart.humans.reference_caveats import dropped_bounds, mix_note, simulated_note
 
-    if note := simulated_note(reference):
-        print(f"Note: {note}")
+    print_notes([simulated_note(reference)])
     for experiment in reference.experiments if reference.responses.dropped else ():
         bounds = dropped_bounds(reference, experiment, **fit.human_options())
         if bounds is not None:
@@ -251,15 +247,15 @@ def _print_area_notes(reference: "Reference", fit: "Fit", measured: Sequence["Hu
         ]
         names = category_mix(reference.responses.label)
         equal = {name: 1 / len(names) for name in names}
-        if note := mix_note(
+        note = mix_note(
             reference,
             experiment,
             known,
             equal,
             "a test with equal numbers of each",
             **fit.human_options(),
-        ):
-            print(f"Note: {note}")
+        )
+        print_notes([note])
 
 
 def _area_row(reference: "Reference", area: "HumanArea") -> list[str]:

@@ -52,8 +52,10 @@ def suites() -> None:
     """List the published suites."""
     from eyechart.corruptions.suites.suite import load_suite
 
-    published_suites = [load_suite(name) for name in PUBLISHED]
-    rows = [(suite.name, str(len(suite)), suite.title, suite.source) for suite in published_suites]
+    rows = [
+        (suite.name, str(len(suite)), suite.title, suite.source)
+        for suite in map(load_suite, PUBLISHED)
+    ]
     _show(("suite", "corruptions", "title", "source"), rows)
 
 
@@ -70,7 +72,16 @@ def models(
 ) -> None:
     """List the built-in models and the prefixes of model libraries."""
     if study is not None:
-        _show_study(study)
+        studied = STUDIES[study]
+        _show(
+            ("model", "category", "architecture"),
+            [(model.spec, model.category, model.architecture) for model in studied],
+        )
+        if sys.stdout.isatty():
+            for model in studied:
+                if model.note:
+                    print(f"{model.spec}: {model.note}.")
+            print(COUNTS[study])
         return
     from eyechart.models.adapter import ADAPTERS
     from eyechart.models.find import NAMED
@@ -106,19 +117,6 @@ def published() -> None:
     _show(("table", "suite", "rows", "images", "baseline", "source"), rows)
 
 
-def _show_study(study: str) -> None:
-    models = STUDIES[study]
-    _show(
-        ("model", "category", "architecture"),
-        [(model.spec, model.category, model.architecture) for model in models],
-    )
-    if sys.stdout.isatty():
-        for model in models:
-            if model.note:
-                print(f"{model.spec}: {model.note}.")
-        print(COUNTS[study])
-
-
 def _has_weights(name: str) -> bool:
     from eyechart.models.efficientnet_lite import find_weights
 
@@ -141,12 +139,15 @@ def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style="dim")
-    for column, title in enumerate(head):
-        style = "bold" if column == 0 else None
-        table.add_column(title, style=style, overflow="fold")
+    table = Table(
+        Column(head[0], style="bold", overflow="fold"),
+        *(Column(title, overflow="fold") for title in head[1:]),
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        border_style="dim",
+    )
     for row in rows:
         # names may contain square brackets, such as [/WEIGHTS]
         table.add_row(*map(escape, row))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.help import CommandLine
-from eyechart.cli.shared.printing import wide_console
+from eyechart.cli.shared.printing import print_notes, wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
@@ -18,7 +18,6 @@ from eyechart.pipeline.settings import LoadingSettings, ModelCheckSettings
 from eyechart.stats.curve_settings import CurveSettings
 
 if TYPE_CHECKING:
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.images.imageset import ImageSet
     from eyechart.models.model import Model
     from eyechart.pipeline.model_check import ModelCheck
@@ -159,8 +158,7 @@ def score(
     print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
     for line in human_lines(scores.corruptions.items()):
         print(line)
-    for note in notes:
-        print(f"Note: {note}.")
+    print_notes(f"{note}." for note in notes)
 
 
 def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
@@ -189,25 +187,17 @@ def _report(checked: "ModelCheck") -> None:
         )
     if not checked.published_accuracies:
         print("  published accuracy: unknown; give --expect, or top1 in a card")
-    tried = len(checked.trials)
+    better = [f"{trial.name} {trial.after / trial.n_images:.1%}" for trial in checked.better]
     print(
-        f"  other preprocessing, {tried} variants on"
-        f" {count_of(checked.trials[0].n_images, 'image')}:",
-        end=" ",
+        f"  other preprocessing, {len(checked.trials)} variants on"
+        f" {count_of(checked.trials[0].n_images, 'image')}:"
+        f" {', '.join(better) or 'none is significantly better'}"
     )
-    if not checked.better:
-        best = max(checked.trials, key=lambda trial: trial.after)
-        print("none is significantly better")
-        if best.after > best.before:
-            print(
-                f"  best variant, {best.name}: {best.after} instead of {best.before} correct;"
-                " not significant with this number of images"
-            )
-    else:
+    best = max(checked.trials, key=lambda trial: trial.after)
+    if not better and best.after > best.before:
         print(
-            ", ".join(
-                f"{trial.name} {trial.after / trial.n_images:.1%}" for trial in checked.better
-            )
+            f"  best variant, {best.name}: {best.after} instead of {best.before} correct;"
+            " not significant with this number of images"
         )
 
 
@@ -244,13 +234,10 @@ def _failures(checked: "ModelCheck") -> list[str]:
                 f" {published_accuracy:.1%} ({source}): check its preprocessing and its label map."
             )
     for best in checked.better[:1]:
+        p = "< 1e-12" if best.p_value < 1e-12 else f"= {best.p_value:.1g}"
         failures.append(
             f"{checked.model.name}: with {best.name}, {best.after} of"
             f" {count_of(best.n_images, 'image')} {verb(best.after, 'is')}"
-            f" correct instead of {best.before} (p {_small(best.p_value)}): {best.advice}."
+            f" correct instead of {best.before} (p {p}): {best.advice}."
         )
     return failures
-
-
-def _small(p: float) -> str:
-    return "< 1e-12" if p < 1e-12 else f"= {p:.1g}"

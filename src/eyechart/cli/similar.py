@@ -7,7 +7,7 @@ import typer
 
 from eyechart.cli.shared.derived_options import derived_options, examples, folder_or_file
 from eyechart.cli.shared.output_files import check_file_to_write
-from eyechart.cli.shared.printing import wide_console
+from eyechart.cli.shared.printing import print_notes, wide_console
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, verb
 from eyechart.core.registry import unknown_name
@@ -120,8 +120,7 @@ def similar(
         classes = similar_of_study(file, study_name(Path(reference)), a, b, rule)
     else:
         loaded = find_reference(reference, humans.clean_responses)
-        if note := simulated_note(loaded):
-            print(f"Note: {note}")
+        print_notes([simulated_note(loaded)])
         classes = similar_of_reference(loaded, a, b, rule, margin)
     if a is not None:
         return
@@ -145,7 +144,7 @@ def similar_of_study(
     if not results:
         raise UsageError(f"{file} has no responses yet.")
     if are_simulated(read_rows(file)):
-        print(f"Note: {SIMULATED.format(source)}")
+        print_notes([SIMULATED.format(source)])
     print_judgements(results, results if a is None or b is None else [pick(results, a, b)])
     return find_similar(compare_judgements(results), source, rule)
 
@@ -211,11 +210,43 @@ def print_classes(similarity: "SimilarClasses") -> None:
 
 def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
     """Print the chosen pairs; p-values are corrected for the total number of pairs."""
+    from rich.table import Column, Table
+
     from eyechart.humans.same_different import ALIKE, MIN_OBSERVERS, MIN_RESPONSES
 
-    wide_console().print(_judgements_table(chosen))
+    numbers = ("responses", "participants", "correct", "95 %", "d′", "p binomial", "p part.")
+    table = Table(
+        *(Column(name, overflow="fold") for name in ("a", "b")),
+        *(Column(name, justify="right", no_wrap=True) for name in numbers),
+        Column("“same” responses to same / different", justify="right"),
+        Column("published verdict"),
+        Column("verdict", no_wrap=True),
+        box=None,
+        pad_edge=False,
+    )
+    for result in chosen:
+        table.add_row(
+            result.a,
+            result.b,
+            f"{result.n_judgements:,}",
+            f"{result.n_participants:,}" if result.n_participants else "–",
+            f"{result.accuracy:.3f}",
+            f"{result.interval[0]:.2f}–{result.interval[1]:.2f}",
+            f"{result.sensitivity:.2f}",
+            f"{result.pooled:.2g}",
+            f"{result.by_participant_holm:.2g}",
+            f"{result.said_same[0]:.2f} / {result.said_same[1]:.2f}",
+            result.published_verdict,
+            result.verdict,
+        )
+    wide_console().print(table)
     if len(chosen) == 1:
-        _print_one(chosen[0])
+        (result,) = chosen
+        print(
+            f"Before correction: p = {result.pooled:.4g} pooled, {result.by_participant:.4g} over"
+            f" participants; bias {result.bias:+.2f} (positive: participants respond 'different'"
+            " too rarely)."
+        )
     over = f", corrected over {len(results)} pairs (Holm)" if len(results) > 1 else ""
     print(
         "published verdict: the VCR paper's exact binomial test of the accuracy against one half"
@@ -235,16 +266,39 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
             " (column subject). The verdict takes each for a different participant, although one"
             " participant may have given many of them: add the column."
         )
-    if any(result.n_missing for result in chosen):
-        count = sum(result.n_missing for result in chosen)
-        trials = count_of(count, "trial")
-        print(f"{trials} without a response in time {verb(count, 'was')} ignored.")
+    if n_missing := sum(result.n_missing for result in chosen):
+        trials = count_of(n_missing, "trial")
+        print(f"{trials} without a response in time {verb(n_missing, 'was')} ignored.")
 
 
 def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> None:
+    from rich.table import Column, Table
+
     from eyechart.scores.similar import APART, DIFFERENT
 
-    wide_console().print(_curves_table(pairs))
+    numbers = ("n", "published rule", "largest", "at most", "p", "p (Holm)")
+    table = Table(
+        *(Column(name, overflow="fold") for name in ("a", "b")),
+        Column("of", no_wrap=True),
+        *(Column(name, justify="right", no_wrap=True) for name in numbers),
+        Column("verdict", no_wrap=True),
+        box=None,
+        pad_edge=False,
+    )
+    for pair in pairs:
+        table.add_row(
+            pair.a,
+            pair.b,
+            pair.of,
+            f"{pair.n:,}",
+            pair.published_rule,
+            f"{pair.largest:.3f}",
+            f"{pair.at_most:.3f}",
+            f"{pair.p:.2g}",
+            f"{pair.p_holm:.2g}",
+            pair.verdict,
+        )
+    wide_console().print(table)
     over = f", p (Holm) after correction over {count} comparisons" if count > 1 else ""
     print(
         "published rule: whether the 83 % intervals of the human curves overlap wherever both were"
@@ -252,11 +306,10 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
         " different: p (Holm) < 0.05; similar: not different, and the largest difference is at"
         f" most {margin:g} (upper 95 % limit); undecided: neither, so more responses are needed."
     )
-    if any(pair.published_rule == APART for pair in pairs):
+    apart = [pair for pair in pairs if pair.published_rule == APART]
+    if apart:
         print(CAUTION)
-    doubtful = [
-        pair for pair in pairs if pair.published_rule == APART and pair.verdict != DIFFERENT
-    ]
+    doubtful = [pair for pair in apart if pair.verdict != DIFFERENT]
     if doubtful:
         names = "; ".join(f"{pair.a} and {pair.b} ({pair.of})" for pair in doubtful)
         print(f"Different by the published rule only, not by the simultaneous test: {names}.")
@@ -275,66 +328,3 @@ def _print_stretches(reference: "Reference", a: str, b: str, properties: list[st
         apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
         where = f"do not overlap at Δv {', '.join(apart)}" if apart else "overlap everywhere"
         print(f"{metric}: the 83 % intervals {where}.")
-
-
-def _curves_table(pairs: "list[ComparedPair]") -> object:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("a", "b"):
-        table.add_column(name, overflow="fold")
-    table.add_column("of", no_wrap=True)
-    for name in ("n", "published rule", "largest", "at most", "p", "p (Holm)"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for pair in pairs:
-        table.add_row(
-            pair.a,
-            pair.b,
-            pair.of,
-            f"{pair.n:,}",
-            pair.published_rule,
-            f"{pair.largest:.3f}",
-            f"{pair.at_most:.3f}",
-            f"{pair.p:.2g}",
-            f"{pair.p_holm:.2g}",
-            pair.verdict,
-        )
-    return table
-
-
-def _judgements_table(results: "list[PairResult]") -> object:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("a", "b"):
-        table.add_column(name, overflow="fold")
-    for name in ("responses", "participants", "correct", "95 %", "d′", "p binomial", "p part."):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("“same” responses to same / different", justify="right")
-    table.add_column("published verdict")
-    table.add_column("verdict", no_wrap=True)
-    for result in results:
-        table.add_row(
-            result.a,
-            result.b,
-            f"{result.n_judgements:,}",
-            f"{result.n_participants:,}" if result.n_participants else "–",
-            f"{result.accuracy:.3f}",
-            f"{result.interval[0]:.2f}–{result.interval[1]:.2f}",
-            f"{result.sensitivity:.2f}",
-            f"{result.pooled:.2g}",
-            f"{result.by_participant_holm:.2g}",
-            f"{result.said_same[0]:.2f} / {result.said_same[1]:.2f}",
-            result.published_verdict,
-            result.verdict,
-        )
-    return table
-
-
-def _print_one(result: "PairResult") -> None:
-    print(
-        f"Before correction: p = {result.pooled:.4g} pooled, {result.by_participant:.4g} over"
-        f" participants; bias {result.bias:+.2f} (positive: participants respond 'different' too "
-        "rarely)."
-    )

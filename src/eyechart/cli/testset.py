@@ -8,6 +8,7 @@ import typer
 from eyechart.cli.shared.derived_options import derived_options, examples, folder_or_file
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
+from eyechart.cli.shared.printing import wide_console
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import on_interrupt
 from eyechart.core.errors import UsageError
@@ -139,30 +140,34 @@ def coverage(
 
 def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PER_BIN) -> None:
     from rich import box
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from eyechart.core.phrases import at_least
     from eyechart.testsets.coverage import TEXT_BINS
 
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("corruption", no_wrap=True)
-    for name in ("of 39 bins", "of 40 bins", "of reached", "largest Δv"):
-        table.add_column(name, justify="right")
-    table.add_column("samples by Δv, 0 to 1", no_wrap=True)
+    numbers = ("of 39 bins", "of 40 bins", "of reached", "largest Δv")
+    table = Table(
+        Column("corruption", no_wrap=True),
+        *(Column(name, justify="right") for name in numbers),
+        Column("samples by Δv, 0 to 1", no_wrap=True),
+        box=box.SIMPLE_HEAD,
+    )
     for sampled in coverages:
+        most = max(sampled.histogram) or 1
+        heights = [count * len(HEIGHT) // (most + 1) for count in sampled.histogram]
         table.add_row(
             escape(sampled.corruption),
             f"{sampled.paper:.3f}",
             f"{sampled.equal:.3f}",
             f"{sampled.reached:.3f}",
             f"{sampled.largest:.3f}",
-            _bars(sampled.histogram),
+            "".join(
+                HEIGHT[height] if count else " "
+                for count, height in zip(sampled.histogram, heights, strict=True)
+            ),
         )
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
-    console.print(table)
+    wide_console(120).print(table)
     print(
         f"A bin is covered if it has {at_least([min_per_bin], 'sample')}. 39 bins: as in the"
         " published tables; 40 bins: as in the text of the paper; reached: bins with at least one"
@@ -176,14 +181,6 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
             f" which need {count_of(min_per_bin, 'sample')} each: make the test set with --n"
             f" {needed} or more."
         )
-
-
-def _bars(histogram: tuple[int, ...]) -> str:
-    most = max(histogram) or 1
-    return "".join(
-        HEIGHT[min(len(HEIGHT) - 1, count * len(HEIGHT) // (most + 1))] if count else " "
-        for count in histogram
-    )
 
 
 @app.command("render")

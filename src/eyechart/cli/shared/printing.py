@@ -16,34 +16,35 @@ if TYPE_CHECKING:
     from eyechart.results.schema import Results
 
 
-WIDE, ENDLESS = 160, 2000
+WIDE = 160
 
 
-def wide_console(markdown: bool = False) -> "Console":
-    """Return a console as wide as the terminal, or wider if the output is a pipe or Markdown."""
+def wide_console(width: int = WIDE) -> "Console":
+    """Return a console as wide as the terminal, or of a width if the output is a pipe."""
     from rich.console import Console
 
-    if markdown:
-        return Console(width=ENDLESS)
     console = Console()
     # rich assumes 80 columns where there is no terminal
-    return console if console.is_terminal else Console(width=WIDE)
+    return console if console.is_terminal else Console(width=width)
 
 
 def note_left_out(names: Iterable[str]) -> None:
     """Print a note for each corruption that is skipped because a file it needs is missing."""
     from eyechart.corruptions.suites.assets import left_out_notes
 
-    for note in left_out_notes(names):
-        print(f"Note: {note}")
+    print_notes(left_out_notes(names))
 
 
 def print_table(
     table: tuple[Sequence[str], Sequence[Sequence[str]]],
     left: Collection[int] = (0,),
     last_apart: bool = False,
+    kept: int = 1,
 ) -> None:
-    """Print a table as wide as the terminal; columns that do not fit are printed below it."""
+    """Print a table as wide as the terminal; columns that do not fit are printed below it.
+
+    The first `kept` columns are repeated there.
+    """
     from rich.markup import escape
 
     head, rows = table
@@ -52,6 +53,7 @@ def print_table(
         [escape(cell) for cell in head],
         [[escape(cell) for cell in row] for row in rows],
         width=console.width,
+        kept=kept,
         left=left,
         last_apart=last_apart,
     ):
@@ -59,8 +61,8 @@ def print_table(
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print each note on its own line."""
-    for note in notes:
+    """Print each note on its own line; an empty one is no note."""
+    for note in filter(None, notes):
         print(f"Note: {note}")
 
 
