@@ -15,8 +15,8 @@ from eyechart.cli.shared.derived_options import (
     folder_or_file,
 )
 from eyechart.cli.shared.help import CommandLine
-from eyechart.cli.shared.output_files import check_file_to_write, check_latex, write_latex
-from eyechart.cli.shared.printing import print_written, wide_console
+from eyechart.cli.shared.output_files import check_file_to_write, check_latex
+from eyechart.cli.shared.printing import print_table, print_written
 from eyechart.cli.shared.progress import ProgressBars
 from eyechart.cli.shared.stop import on_interrupt
 from eyechart.cli.shared.training_options import (
@@ -34,10 +34,10 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import NO_PROGRESS
+from eyechart.core.storage.files import write_text
 from eyechart.core.storage.locks import lock_file
 from eyechart.models.registries import ARCH_HELP
 from eyechart.pipeline.settings import LoadingSettings
-from eyechart.reports.terminal.columns import stacked
 from eyechart.training.recipe import Recipe, StyleRecipe
 
 if TYPE_CHECKING:
@@ -244,8 +244,6 @@ def table(
     ] = None,
 ) -> None:
     """Print the scores of retrained models before and after retraining."""
-    from rich.markup import escape
-
     from eyechart.reports.terminal.retraining_tables import (
         read_retrainings,
         retrained_cells,
@@ -255,7 +253,7 @@ def table(
     from eyechart.training.retrain import TABLE
 
     check_latex(latex)
-    rows = read_retrainings([Path(name) / TABLE for name in folders])
+    rows = read_retrainings([folder / TABLE for folder in folders])
     scores = [score.title for score in shown_scores(rows)]
     head = [
         "model",
@@ -263,12 +261,9 @@ def table(
         *(f"{n} before" for n in scores),
         *(f"{n} after" for n in scores),
     ]
-    console = wide_console()
-    cells = [[escape(cell) for cell in row] for row in retrained_cells(rows)]
-    for part in stacked(head, cells, width=console.width, kept=2, left=(0, 1)):
-        console.print(part)
+    print_table((head, retrained_cells(rows)), left=(0, 1), kept=2)
     if latex is not None:
-        write_latex(latex, retrained_latex(rows))
+        write_text(latex, retrained_latex(rows))
         print_written([latex])
 
 

@@ -11,12 +11,12 @@ from eyechart.cli.shared.output_files import (
     check_figure_file,
     check_latex,
     check_table,
-    write_latex,
 )
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
 from eyechart.core.csv_table import write_cells
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.storage.files import write_text
 from eyechart.overlap.overlap_settings import MIN_OVERLAP, MatrixSettings
 from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 
@@ -157,7 +157,7 @@ def balance(
     if latex is not None:
         from eyechart.reports.latex import balance_latex
 
-        write_latex(latex, balance_latex(balances))
+        write_text(latex, balance_latex(balances))
     print_written((out, figure, latex))
 
 
@@ -181,9 +181,6 @@ def _measured_balances(
                     raise
                 notes.append(f"No relative errors on {name}: {error}")
     return forms, resample_errors(accuracies, table), notes
-
-
-NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overlap is omitted."
 
 
 @examples(
@@ -233,7 +230,9 @@ def coverage(
     the table has models trained on all corruptions of a benchmark (rows all:SUITE), their errors
     are also compared with the errors of the standard model.
     """
+    from eyechart.overlap.accuracy_table import ALL
     from eyechart.overlap.benchmarks import check_published, published_direct_test
+    from eyechart.reports.terminal.study_tables import coverage_table, direct_table
 
     check_latex(latex)
     # compute everything before printing, so that an error does not follow half a result
@@ -243,7 +242,7 @@ def coverage(
         check_published(baseline, (by, of))
         pairs = ((by, of), (of, by))
         tests = [(on, published_direct_test(trained_on, on), {}) for trained_on, on in pairs]
-        notes = [NO_OVERLAPS]
+        notes = ["The paper prints overlaps as heat maps only, so coverage by overlap is omitted."]
     else:
         covers, tests, notes = _measured_coverage(source, settings, (by, of), min_overlap, baseline)
     if latex is not None and not tests:
@@ -252,17 +251,32 @@ def coverage(
             f"no row all:{by} or all:{of}: train them with eyechart overlap run"
             " --together."
         )
-    for cover in covers:
-        _print_coverage(*cover)
+    for first, second, covered in covers:
+        print_table(coverage_table(covered), left=(0, 1, 3))
+        uncovered = ", ".join(covered.uncovered)
+        undetermined = ", ".join(covered.undetermined)
+        print(
+            f"{len(covered.covered)} of {len(covered.of)} corruptions of {second} overlap by more"
+            f" than {covered.min_overlap:g} with a corruption of {first}"
+            f"{f'; not covered: {uncovered}' if uncovered else ''}"
+            f"{f'; undetermined: {undetermined}' if undetermined else ''}."
+        )
     print_notes(notes)
     for on, test, intervals in tests:
-        _print_direct(on, test, intervals)
+        form = "relative CE" if test.relative else "CE"
+        print(f"{form} on {on} in percent, baseline {test.baseline.name}")
+        print_table(direct_table(test, intervals), last_apart=True)
+        not_helped = f", not to {', '.join(test.not_helped)}" if test.not_helped else ""
+        print(
+            f"Training on all of {test.trained_on.removeprefix(ALL)} improves robustness to"
+            f" {len(test.helped)} of {len(test.errors)} corruptions{not_helped}."
+        )
     for note in dict.fromkeys(test.note for _, test, _ in tests):
         print(note)
     if latex is not None:
         from eyechart.reports.latex import coverage_latex
 
-        write_latex(latex, coverage_latex([(on, test) for on, test, _ in tests]))
+        write_text(latex, coverage_latex([(on, test) for on, test, _ in tests]))
     print_written((latex,))
 
 
@@ -323,38 +337,6 @@ def _direct_tests(
         intervals = {} if drawn is None else direct_intervals(drawn, test)
         tests.append((name, test, intervals))
     return tests, reasons
-
-
-def _print_coverage(by: str, of: str, covered: "BenchmarkCoverage") -> None:
-    from eyechart.reports.terminal.study_tables import coverage_table
-
-    print_table(coverage_table(covered), left=(0, 1, 3))
-    sentence = (
-        f"{len(covered.covered)} of {len(covered.of)} corruptions of {of} overlap by more than"
-    )
-    sentence += f" {covered.min_overlap:g} with a corruption of {by}"
-    if covered.uncovered:
-        sentence += f"; not covered: {', '.join(covered.uncovered)}"
-    if covered.undetermined:
-        sentence += f"; undetermined: {', '.join(covered.undetermined)}"
-    print(f"{sentence}.")
-
-
-def _print_direct(
-    of: str, test: "DirectTest", intervals: "Mapping[str, tuple[float, float]]"
-) -> None:
-    from eyechart.overlap.accuracy_table import ALL
-    from eyechart.reports.terminal.study_tables import direct_table
-
-    form = "relative CE" if test.relative else "CE"
-    print(f"{form} on {of} in percent, baseline {test.baseline.name}")
-    print_table(direct_table(test, intervals), last_apart=True)
-    by = test.trained_on.removeprefix(ALL)
-    sentence = (
-        f"Training on all of {by} improves robustness to {len(test.helped)} of"
-        f" {len(test.errors)} corruptions"
-    )
-    print(sentence + (f", not to {', '.join(test.not_helped)}." if test.not_helped else "."))
 
 
 def is_published(source: Path) -> bool:

@@ -16,11 +16,9 @@ from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.pipeline.settings import LoadingSettings
 
 if TYPE_CHECKING:
-    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.corruptions.suites.suite import Suite
     from eyechart.images.imageset import ImageSet
-    from eyechart.overlap.calibrate import Calibrated, CalibrationRecord, RangeEnd
-    from eyechart.overlap.strengths import RobustnessProbe
+    from eyechart.overlap.calibrate import Calibrated, RangeEnd
 
 
 @examples(
@@ -108,6 +106,7 @@ def calibrate(
     from eyechart.models.label_map import find_map
     from eyechart.overlap.calibrate import (
         CalibrationRecord,
+        calibrate_entry,
         calibrated_suite,
         check_entries,
         check_out,
@@ -131,7 +130,21 @@ def calibrate(
         judge = RobustnessProbe(loaded, listed, settings.max_images, settings.seed)
         reject_unused(maps, [loaded])
         record = CalibrationRecord(out, settings_of(judge, settings))
-        calibrated = _calibrate(judge, chosen, settings, record, bars)
+        step = bars.begin("corruptions", len(chosen))
+        calibrated: list[Calibrated] = []
+        try:
+            for entry in chosen:
+                known = record.known(entry, judge.side)
+                if known is None:
+                    known = calibrate_entry(judge, entry, settings)
+                    record.add(entry, known)
+                calibrated.append(known)
+                step(1, "")
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: {len(calibrated)} of {len(chosen)} corruptions are in {record.path};"
+                " run the same command again to resume."
+            ) from None
     summary = (
         f"Strengths at which {loaded.name} keeps {settings.lower:g} and {settings.upper:g} of its"
         f" clean accuracy, {judge.clean_accuracy:.3f} on {len(judge.images):,} images of"
@@ -162,7 +175,7 @@ def _chosen(suite_names: Sequence[str], corruptions: Sequence[str], out: Path) -
 
 
 def _load(
-    images: Path, stimulus: str, settings: CalibrationSettings, bars: "ProgressBars"
+    images: Path, stimulus: str, settings: CalibrationSettings, bars: ProgressBars
 ) -> "ImageSet":
     """Return the labeled images that are used; other images are not read."""
     from eyechart.images.image_sources import find_listing
@@ -185,34 +198,6 @@ def _load(
     used = [labeled[index] for index in choose_images(labeled, plan)]
     step = bars.begin("images", len(used))
     return load_listing(replace(listing, images=used), stimulus, step)
-
-
-def _calibrate(
-    judge: "RobustnessProbe",
-    chosen: "Suite",
-    settings: CalibrationSettings,
-    record: "CalibrationRecord",
-    bars: "ProgressBars",
-) -> list["Calibrated"]:
-    """Return the calibration of every corruption, computed now or in an earlier run."""
-    from eyechart.overlap.calibrate import calibrate_entry
-
-    calibrated: list[Calibrated] = []
-    step = bars.begin("corruptions", len(chosen))
-    try:
-        for entry in chosen:
-            known = record.known(entry, judge.side)
-            if known is None:
-                known = calibrate_entry(judge, entry, settings)
-                record.add(entry, known)
-            calibrated.append(known)
-            step(1, "")
-    except KeyboardInterrupt:
-        raise Stop(
-            f"Stopped: {len(calibrated)} of {len(chosen)} corruptions are in {record.path};"
-            " run the same command again to resume."
-        ) from None
-    return calibrated
 
 
 def _cells(end: "RangeEnd") -> tuple[str, str]:

@@ -19,9 +19,7 @@ from eyechart.corruptions.suites.published import PUBLISHED
 from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
-    from eyechart.core.arrays import FloatArray
     from eyechart.overlap.matrix import OverlapMatrix
-    from eyechart.overlap.matrix_intervals import OverlapIntervals
     from eyechart.reports.series.overlap import OverlapPanel
 
 
@@ -103,7 +101,9 @@ def _show_overlaps(
 ) -> None:
     """Print the overlaps of a table or study, and write the files that are asked for."""
     from eyechart.overlap.accuracy_table import count_classes, read_accuracies, read_hits
+    from eyechart.overlap.matrix_file import write_matrix
     from eyechart.overlap.matrix_intervals import overlap_intervals
+    from eyechart.reports.terminal.study_tables import interval_cells, matrix_table, nearest_table
 
     table = read_accuracies(accuracies)
     min_gain = settings.min_gain
@@ -114,38 +114,25 @@ def _show_overlaps(
         sure = overlap_intervals(
             hits, table.corruptions, n_bootstrap=settings.n_bootstrap, min_gain=min_gain
         )
-    _print_matrix(overlaps, sure, table.seed_deviation(min_gain))
+    if len(overlaps) <= FEW:
+        print_table(matrix_table(overlaps))
+    print_table(nearest_table(overlaps, sure, table.seed_deviation(min_gain)), left=(0, 2))
+    if sure is not None:
+        seeds = f" and {sure.seeds} seeds" if sure.seeds > 1 else ""
+        print(
+            f"{100 * sure.level:g} % confidence intervals: {sure.n_bootstrap:,} bootstrap"
+            f" replicates over {sure.n_images:,} test images{seeds}."
+        )
+    print_notes(overlaps.notes)
     if out is not None:
-        from eyechart.overlap.matrix_file import write_matrix
-
         write_matrix(overlaps, out)
     if intervals is not None and sure is not None:
-        from eyechart.reports.terminal.study_tables import interval_cells
-
         write_cells(intervals, interval_cells(sure))
     if figure is not None:
         from eyechart.reports.series.overlap import as_overlap
 
         draw_panel(as_overlap(overlaps), figure)
     print_written((out, intervals, figure))
-
-
-def _print_matrix(
-    overlaps: "OverlapMatrix", sure: "OverlapIntervals | None", seed_deviation: "FloatArray | None"
-) -> None:
-    from eyechart.reports.terminal.study_tables import matrix_table, nearest_table
-
-    if len(overlaps) <= FEW:
-        print_table(matrix_table(overlaps))
-    print_table(nearest_table(overlaps, sure, seed_deviation), left=(0, 2))
-    if sure is not None:
-        seeds = f" and {sure.seeds} seeds" if sure.seeds > 1 else ""
-        print(
-            f"{100 * sure.level:g} % confidence intervals: {sure.n_bootstrap:,} bootstrap"
-            " replicates"
-            f" over {sure.n_images:,} test images{seeds}."
-        )
-    print_notes(overlaps.notes)
 
 
 @examples(
@@ -191,6 +178,7 @@ def compare(
     """Compare two overlap matrices and the corruptions selected from them."""
     from eyechart.overlap.matrix_file import find_matrix
     from eyechart.overlap.matrix_intervals import compare_matrices
+    from eyechart.overlap.selection import select_non_overlapping
 
     first, second = (matrix_among(find_matrix(path, settings), among or []) for path in (one, two))
     comparison = compare_matrices(first, second)
@@ -204,26 +192,21 @@ def compare(
     )
     first, second = first.only(comparison.corruptions), second.only(comparison.corruptions)
     for highest in threshold or []:
-        _print_selected(first, second, highest)
+        try:
+            one_set, two_set = (
+                set(select_non_overlapping(matrix, highest).members) for matrix in (first, second)
+            )
+        except UsageError as error:
+            print(f"At threshold {highest:g}: {error}")
+            continue
+        both = sorted(one_set & two_set)
+        print(
+            f"At threshold {highest:g}: {len(one_set)} corruptions are selected from the first"
+            f" matrix and {len(two_set)} from the second, {len(both)} from both"
+            f" ({', '.join(both) or 'none'})."
+        )
     for path, matrix in ((one, first), (two, second)):
         print_notes(f"{path}: {note}" for note in matrix.notes)
-
-
-def _print_selected(one: "OverlapMatrix", two: "OverlapMatrix", threshold: float) -> None:
-    from eyechart.overlap.selection import select_non_overlapping
-
-    sets = []
-    for matrix in (one, two):
-        try:
-            sets.append(set(select_non_overlapping(matrix, threshold).members))
-        except UsageError as error:
-            print(f"At threshold {threshold:g}: {error}")
-            return
-    both = sorted(sets[0] & sets[1])
-    print(
-        f"At threshold {threshold:g}: {len(sets[0])} corruptions are selected from the first matrix"
-        f" and {len(sets[1])} from the second, {len(both)} from both ({', '.join(both) or 'none'})."
-    )
 
 
 def matrix_among(matrix: "OverlapMatrix", suites: Sequence[str]) -> "OverlapMatrix":
@@ -289,13 +272,13 @@ def plot(
     check_figure_file(out)
     if len(matrices) > MOST:
         raise UsageError(f"At most {MOST} matrices fit side by side, got {len(matrices)}.")
-    titles = list(title or [path.stem or path.name for path in map(Path, matrices)])
+    titles = list(title or [path.stem or path.name for path in matrices])
     if len(titles) != len(matrices):
         raise UsageError(
             f"--title must be given once for each matrix: {len(matrices)} matrices, got"
             f" {len(titles)}."
         )
-    overlaps = [_read_panel(Path(path)) for path in matrices]
+    overlaps = [_read_panel(path) for path in matrices]
     names = _order(overlaps, order or [CLUSTER])
     drawn = [in_order(overlap, names) for overlap in overlaps]
     caption = f"Overlap scores of {len(names)} corruptions: {', '.join(titles)}."

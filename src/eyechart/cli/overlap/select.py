@@ -18,8 +18,7 @@ from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
     from eyechart.corruptions.suites.suite import Suite
-    from eyechart.overlap.matrix import OverlapMatrix
-    from eyechart.overlap.selection import Selection, ThresholdRange
+    from eyechart.overlap.selection import Selection
 
 TIES = 5
 """Maximum number of equally good sets that are printed."""
@@ -109,22 +108,32 @@ def select(
     _check_suite(out, suites)
     check_figure_file(figure)
     check_table(marked, matrix)
+    from eyechart.corruptions.suites.suite import load_suite
     from eyechart.overlap.accuracy_table import count_classes
     from eyechart.overlap.matrix_file import find_matrix, write_matrix
     from eyechart.overlap.selection import select_at_every_threshold, select_non_overlapping
+    from eyechart.overlap.study_execution import SUITE
+    from eyechart.reports.series.overlap import as_overlap
+    from eyechart.reports.terminal.study_tables import step_table, up
 
+    # without --suite, the study's suite if it has one, otherwise all published suites
+    of_study = matrix / SUITE
+    defining = suites or ([str(of_study)] if of_study.is_file() else PUBLISHED)
     overlaps = find_matrix(matrix, settings.with_classes(count_classes(matrix)))
     overlaps = matrix_among(overlaps, among)
-    loaded = _load_suites(suites, matrix) if out is not None else []
+    loaded = [load_suite(name) for name in defining] if out is not None else []
     steps = select_at_every_threshold(overlaps) if every else ()
     if steps:
-        _print_steps(steps)
+        print_table(step_table(steps), left=(5,))
+        if steps[0].low > 0:
+            low = up(steps[0].low)
+            print(f"At thresholds below {low}, no two corruptions can be selected together.")
     selection = None
     if threshold is not None:
         selection = select_non_overlapping(overlaps, threshold)
         _print_selection(selection)
     print_notes(overlaps.notes)
-    if loaded and not suites and not _has_suite(matrix):
+    if loaded and defining is PUBLISHED:
         print_notes(
             ["The suite has the published strengths: give --suite if you used other strengths."]
         )
@@ -132,8 +141,15 @@ def select(
         _write_benchmark(selection, loaded, out, matrix)
     if selection is not None and marked is not None:
         write_matrix(overlaps, marked, selection.members)
-    if figure is not None:
-        _draw_selection(overlaps, selection, steps, figure)
+    if figure is not None and steps:
+        # slow to import
+        from eyechart.reports.figures.figure_files import write_figure
+        from eyechart.reports.figures.overlap_figure import draw_sizes
+
+        caption = "Size and mean overlap of the largest benchmark for every threshold."
+        write_figure(partial(draw_sizes, steps, threshold), figure, caption)
+    elif figure is not None and selection is not None:
+        draw_panel(as_overlap(overlaps, selection.members, selection.threshold), figure)
     print_written((out, marked, figure))
 
 
@@ -148,16 +164,6 @@ def _check_suite(out: Path | None, suites: Sequence[str]) -> None:
     if any(resolved_path(Path(name)) == resolved_path(out) for name in suites):
         raise UsageError(f"--out would overwrite {out}, which --suite reads: choose another file.")
     check_suite_path(out)
-
-
-def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
-    from eyechart.reports.terminal.study_tables import step_table, up
-
-    print_table(step_table(steps), left=(5,))
-    if steps[0].low > 0:
-        print(
-            f"At thresholds below {up(steps[0].low)}, no two corruptions can be selected together."
-        )
 
 
 def _print_selection(selection: "Selection[str]") -> None:
@@ -176,25 +182,6 @@ def _print_selection(selection: "Selection[str]") -> None:
     if selection.left_out:
         names = ", ".join(selection.left_out)
         print(f"Not selectable, because their overlaps are undetermined: {names}.")
-
-
-def _has_suite(matrix: Path) -> bool:
-    from eyechart.overlap.study_execution import SUITE
-
-    return (matrix / SUITE).is_file()
-
-
-def _load_suites(names: Sequence[str], matrix: Path) -> "list[Suite]":
-    """Return the suites that define the corruptions.
-
-    Without --suite, this is the study's suite if it has one, otherwise all published suites.
-    """
-    from eyechart.corruptions.suites.suite import load_suite
-    from eyechart.overlap.study_execution import SUITE
-
-    if not names and _has_suite(matrix):
-        return [load_suite(str(matrix / SUITE))]
-    return [load_suite(name) for name in names or PUBLISHED]
 
 
 def _write_benchmark(
@@ -217,21 +204,3 @@ def _write_benchmark(
         f" {selection.threshold:g}; mean overlap {selection.mean_overlap:.4f}.",
     )
     write_suite(suite, out)
-
-
-def _draw_selection(
-    matrix: "OverlapMatrix",
-    selection: "Selection[str] | None",
-    steps: "Sequence[ThresholdRange[str]]",
-    figure: Path,
-) -> None:
-    from eyechart.reports.figures.figure_files import write_figure
-    from eyechart.reports.figures.overlap_figure import draw_sizes
-    from eyechart.reports.series.overlap import as_overlap
-
-    if steps:
-        threshold = None if selection is None else selection.threshold
-        caption = "Size and mean overlap of the largest benchmark for every threshold."
-        write_figure(partial(draw_sizes, steps, threshold), figure, caption)
-    elif selection is not None:
-        draw_panel(as_overlap(matrix, selection.members, selection.threshold), figure)

@@ -6,7 +6,6 @@ from typing import Annotated
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
-from eyechart.core.storage.files import atomic_file
 
 FigureFile = Annotated[
     Path | None,
@@ -77,15 +76,6 @@ def check_latex(path: Path | None) -> None:
         raise UsageError(
             f"{path} already exists and was not written by eyechart: choose another file."
         )
-
-
-def write_latex(path: Path, text: str) -> None:
-    """Write a LaTeX file atomically."""
-    try:
-        with atomic_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
 
 
 def check_file_to_write(path: Path) -> None:
