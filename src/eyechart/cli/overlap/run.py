@@ -1,7 +1,6 @@
 """`eyechart overlap run`: train on each corruption, test on all, compute overlaps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,21 +37,23 @@ IMAGENET_CLASSES = 1000
 """Number of ImageNet classes, of which ImageNet-100 is every tenth by WordNet id."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverlapSettings:
-    """Options for an overlap study's images, corruptions and networks, but not for training."""
-
+@examples(
+    "eyechart overlap run --images val --train-images train --epochs 20",
+    "eyechart overlap run --preset imagenet-noc --images imagenet/val --device cuda",
+)
+@derived_options
+def run(
     images: Annotated[
         Path,
         images_option(
             "Images to test on: class folders, or a CSV or Parquet file; without --train-images,"
             " a fifth of every class is used for testing."
         ),
-    ]
-    train_images: Annotated[Path | None, images_option("Separate images to train on.")] = None
-    preset: Annotated[str | None, preset_option(STUDIES, "Training")] = None
-    stimulus: Stimulus = "224"
-    every: Every = 1
+    ],
+    train_images: Annotated[Path | None, images_option("Separate images to train on.")] = None,
+    preset: Annotated[str | None, preset_option(STUDIES, "Training")] = None,
+    stimulus: Stimulus = "224",
+    every: Every = 1,
     suites: Annotated[
         tuple[str, ...],
         Option(
@@ -60,8 +61,8 @@ class OverlapSettings:
             group="Corruptions",
             flags=("--suite",),
         ),
-    ] = (CANDIDATES,)
-    corruptions: ChosenCorruptions = ()
+    ] = (CANDIDATES,),
+    corruptions: ChosenCorruptions = (),
     together: Annotated[
         tuple[str, ...],
         Option(
@@ -71,11 +72,11 @@ class OverlapSettings:
             is_advanced=True,
             metavar="SUITE",
         ),
-    ] = ()
+    ] = (),
     arch: Annotated[
         str | None,
         Option(help=f"{ARCH_HELP}; {NETWORK} by default, unless --start is set.", group="Models"),
-    ] = None
+    ] = None,
     start: Annotated[
         str | None,
         Option(
@@ -85,7 +86,7 @@ class OverlapSettings:
             is_advanced=True,
             metavar="MODEL",
         ),
-    ] = None
+    ] = None,
     download: Annotated[
         bool,
         Option(
@@ -93,7 +94,7 @@ class OverlapSettings:
             group="Models",
             is_advanced=True,
         ),
-    ] = False
+    ] = False,
     trust: Annotated[
         bool,
         Option(
@@ -101,46 +102,16 @@ class OverlapSettings:
             group="Models",
             is_advanced=True,
         ),
-    ] = False
-    seeds: Annotated[int, Option(help="Number of repetitions.", group="Training")] = 1
-    seed: Annotated[int, Option(help="Seed of the first repetition.", group="Compute")] = 0
+    ] = False,
+    seeds: Annotated[int, Option(help="Number of repetitions.", group="Training")] = 1,
+    seed: Annotated[int, Option(help="Seed of the first repetition.", group="Compute")] = 0,
     device: Annotated[
         str,
         Option(help="cpu, cuda, auto, or several devices such as cuda:0,cuda:1.", group="Compute"),
-    ] = "cpu"
-    shard: ShardOption = None
-    out: OutFolder = Path("eyechart-overlap")
-
-    def check(self) -> None:
-        """Raise a UsageError if the settings are inconsistent."""
-        # A model has an architecture already.
-        if self.arch is not None and self.start is not None:
-            raise UsageError("Pass --arch to train from scratch or --start to tune, not both.")
-        check_seeds(self.seeds)
-
-    @property
-    def network(self) -> str:
-        """Architecture to train from scratch; "" if a model is tuned."""
-        return "" if self.start is not None else self.arch or NETWORK
-
-    @property
-    def all_seeds(self) -> tuple[int, ...]:
-        """Seeds of the repetitions."""
-        return tuple(range(self.seed, self.seed + self.seeds))
-
-    @property
-    def devices(self) -> list[str]:
-        """Devices that share the work."""
-        return [name.strip() for name in self.device.split(",")]
-
-
-@examples(
-    "eyechart overlap run --images val --train-images train --epochs 20",
-    "eyechart overlap run --preset imagenet-noc --images imagenet/val --device cuda",
-)
-@derived_options
-def run(
-    settings: OverlapSettings,
+    ] = "cpu",
+    shard: ShardOption = None,
+    out: OutFolder = Path("eyechart-overlap"),
+    *,
     recipe: Annotated[
         Recipe,
         Only(
@@ -159,47 +130,58 @@ def run(
     ],
 ) -> None:
     """Train a network on each corruption and test it on all of them."""
-    preset = {} if settings.preset is None else values_of(STUDIES[settings.preset])
-    if preset and settings.start is not None:
-        raise UsageError(f"--preset {settings.preset} trains from scratch: omit --start.")
-    is_whole = settings.suites == preset.get("suites") and not settings.corruptions
-    if preset and settings.together == preset["together"] and not is_whole:
+    values = {} if preset is None else values_of(STUDIES[preset])
+    if preset is not None and start is not None:
+        raise UsageError(f"--preset {preset} trains from scratch: omit --start.")
+    is_whole = suites == values.get("suites") and not corruptions
+    if preset is not None and together == values["together"] and not is_whole:
         # a study of other corruptions may not include all benchmarks of the preset
-        settings = replace(settings, together=())
-    settings.check()
+        together = ()
+    # a model that is tuned has an architecture
+    if arch is not None and start is not None:
+        raise UsageError("Pass --arch to train from scratch or --start to tune, not both.")
+    check_seeds(seeds)
     from eyechart.overlap.overlap_study import OverlapStudy
     from eyechart.overlap.study_execution import run_study
     from eyechart.training.data import TrainingSources
 
-    entries = entries_of(settings.suites, settings.corruptions)
+    entries = entries_of(suites, corruptions)
     study = OverlapStudy(
         entries,
         recipe,
-        settings.network,
-        settings.start or "",
-        benchmarks_of(settings.together, entries),
-        settings.all_seeds,
-        settings.trust,
-        settings.download,
+        (arch or NETWORK) if start is None else "",
+        start or "",
+        benchmarks_of(together, entries),
+        tuple(range(seed, seed + seeds)),
+        trust,
+        download,
     )
     sources = TrainingSources(
-        settings.images,
-        settings.train_images,
-        settings.stimulus,
-        settings.every,
-        leave_out=settings.out,
+        images,
+        train_images,
+        stimulus,
+        every,
+        leave_out=out,
         # the preset selects classes of ImageNet; another --every may be for any dataset
-        n_classes=IMAGENET_CLASSES if settings.every == preset.get("every") else None,
+        n_classes=IMAGENET_CLASSES if every == values.get("every") else None,
     )
-    if settings.preset is not None:
-        values = {**vars(recipe), **vars(settings)}
-        print(preset_line(settings.preset, STUDIES, values, len(entries)))
-    with resumable(settings.out, "finished work"), ProgressBars() as bars:
-        table = run_study(study, sources, settings.devices, settings.out, bars, settings.shard)
+    if preset is not None:
+        chosen = {
+            **vars(recipe),
+            "suites": suites,
+            "together": together,
+            "arch": arch,
+            "every": every,
+            "stimulus": stimulus,
+        }
+        print(preset_line(preset, STUDIES, chosen, len(entries)))
+    with resumable(out, "finished work"), ProgressBars() as bars:
+        devices = [name.strip() for name in device.split(",")]
+        table = run_study(study, sources, devices, out, bars, shard)
     if table is None:
-        print(shard_done(settings.shard, settings.out))
+        print(shard_done(shard, out))
     else:
-        show_study(settings.out)
+        show_study(out)
 
 
 def entries_of(suite_names: Sequence[str], corruptions: Sequence[str]) -> "tuple[Entry, ...]":
