@@ -202,7 +202,10 @@ def _parameter(field: Field) -> inspect.Parameter:
     """Return the parameter from which Typer makes an option."""
     option = field.option
     default = field.default if option.cli_default is None else option.cli_default
-    kind = _typed_kind(field)
+    kind, arguments = option.cli_type or field.type, get_args(field.type)
+    if option.cli_type is None and get_origin(kind) is tuple and arguments[-1] is Ellipsis:
+        # a tuple of any length becomes a repeatable option
+        kind = list[arguments[0]]  # type: ignore[valid-type]
     is_list = get_origin(kind) is list
     if option.path and not is_list:
         kind = Path if default is not None else Path | None
@@ -227,13 +230,3 @@ def _parameter(field: Field) -> inspect.Parameter:
         default=default,
         annotation=Annotated[kind, info],
     )
-
-
-def _typed_kind(field: Field) -> object:
-    """Return the type of an option; a tuple of any length becomes a repeatable option."""
-    if field.option.cli_type is not None:
-        return field.option.cli_type
-    arguments = get_args(field.type)
-    if get_origin(field.type) is tuple and arguments[-1] is Ellipsis:
-        return list[arguments[0]]  # type: ignore[valid-type]
-    return field.type

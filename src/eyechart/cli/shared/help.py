@@ -49,17 +49,6 @@ Entry = tuple[str, str]
 class HelpCommand(TyperCommand):
     """A command that formats its own help."""
 
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """The examples that the command was declared with."""
-        return getattr(self.callback, "examples", ())
-
-    def hidden_options(self) -> set[str]:
-        """Return the names of the options that only --help-all shows."""
-        if len(self.params) <= MANY_OPTIONS:
-            return set()
-        return set(getattr(self.callback, "advanced", ()))
-
     def get_help_option_names(self, ctx: "Context") -> list[str]:
         """Return the options that show help; short commands also accept --help-all."""
         return [*super().get_help_option_names(ctx), HELP_ALL]
@@ -78,13 +67,17 @@ class HelpCommand(TyperCommand):
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the help text."""
-        hidden = set() if ctx.meta.get(HELP_ALL) else self.hidden_options()
+        assert self.callback is not None, "a command has a function"
+        hidden: set[str] = set()
+        if len(self.params) > MANY_OPTIONS and not ctx.meta.get(HELP_ALL):
+            hidden = getattr(self.callback, "advanced", hidden)
         shown = [param for param in self.params if param.name not in hidden]
-        sections = _option_sections(shown, _annotations(self.callback))
+        sections = _option_sections(shown, self.callback)
         usage = " ".join([ctx.command_path, "[OPTIONS]", *map(_usage, _arguments(self.params))])
         lines = [*_opening(usage, self.help), *_section_lines(sections)]
-        if self.examples:
-            lines += ["", _title("Examples"), *_example_lines(self.examples)]
+        examples = getattr(self.callback, "examples", ())
+        if examples:
+            lines += ["", _title("Examples"), *_example_lines(examples)]
         if hidden:
             lines += ["", f"{count_of(len(hidden), 'more option')}: {ctx.command_path} {HELP_ALL}"]
         formatter.write("\n".join(lines) + "\n")
@@ -100,9 +93,10 @@ class HelpGroup(TyperGroup):
             if not command.hidden:
                 heading = getattr(command, "rich_help_panel", None)
                 heading = heading if isinstance(heading, str) else "Commands"
-                sections.setdefault(heading, []).append((name, _first_sentence(command.help)))
+                first = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+                sections.setdefault(heading, []).append((name, first))
         # Typer's own --help is not among the params
-        sections |= _option_sections(self.params, {})
+        sections |= _option_sections(self.params)
         lines = _opening(f"{ctx.command_path} COMMAND [OPTIONS]", self.help)
         lines += [*_section_lines(sections), ""]
         lines += wrap(
@@ -163,9 +157,13 @@ def _opening(usage: str, text: str | None) -> list[str]:
 
 
 def _option_sections(
-    params: "Iterable[Parameter]", annotations: dict[str, object]
+    params: "Iterable[Parameter]", function: Callable[..., object] | None = None
 ) -> dict[str, list[Entry]]:
-    """Return the help entries of arguments and options by group, in the order of the groups."""
+    """Return the help entries of arguments and options by group, in the order of the groups.
+
+    `function` is annotated with the types of the options.
+    """
+    annotations = {} if function is None else function.__annotations__
     params = [param for param in params if not getattr(param, "hidden", False)]
     sections = {}
     arguments = _arguments(params)
@@ -212,13 +210,6 @@ def _metavar(annotation: object) -> str:
     return METAVARS.get(annotation, "NAME") if isinstance(annotation, type) else "NAME"
 
 
-def _annotations(function: Callable[..., object] | None) -> dict[str, object]:
-    if function is None:
-        return {}
-    parameters = inspect.signature(function).parameters
-    return {name: parameter.annotation for name, parameter in parameters.items()}
-
-
 def _text(param: "Parameter") -> str:
     """Return the help of an argument or option, followed by its default unless that is empty."""
     text = str(getattr(param, "help", None) or "")
@@ -241,10 +232,6 @@ def _default(param: "Parameter") -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "" if value is None or callable(value) else str(value)
-
-
-def _first_sentence(text: str | None) -> str:
-    return " ".join(inspect.cleandoc(text or "").split("\n\n")[0].split())
 
 
 def _section_lines(sections: dict[str, list[Entry]]) -> Iterator[str]:

@@ -13,27 +13,13 @@ INTERVAL_S = 10.0
 """Seconds between two lines if standard error is not a terminal."""
 
 
-class ProgressBars(Progress):
-    """Successive progress bars, one for each part of a task."""
-
-    def __init__(self) -> None:
-        self._open = ExitStack()
-
-    def __enter__(self) -> "ProgressBars":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._open.close()
+class ProgressBars(ExitStack, Progress):
+    """Successive progress bars, one for each part of a task; the last ends with the block."""
 
     def begin(self, title: str, total: int) -> Advance:
         """End the current bar, start the next one and return its callback."""
-        self._open.close()
-        return self._open.enter_context(progress_bar(title, total))
+        self.close()
+        return self.enter_context(progress_bar(title, total))
 
 
 @contextmanager
