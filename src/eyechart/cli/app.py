@@ -195,8 +195,11 @@ def _explain(error: Exception) -> int:
     if os.environ.get("EYECHART_DEBUG"):
         raise error
     if is_out_of_memory(error):
+        # the last line of a traceback is the error
+        line = (str(error).strip().splitlines() or [""])[-1].strip().rstrip(".")
+        reason = f" ({line})" if line not in ("", "MemoryError") else ""
         return _say(
-            f"Out of memory{_reason(error)}: use a smaller --batch-size, fewer --workers, or fewer"
+            f"Out of memory{reason}: use a smaller --batch-size, fewer --workers, or fewer"
             " or smaller images; finished work is kept, and the same command resumes it.",
             FAILED,
         )
@@ -206,12 +209,6 @@ def _explain(error: Exception) -> int:
         " EYECHART_DEBUG=1 prints.",
         BUG,
     )
-
-
-def _reason(error: Exception) -> str:
-    """Return the last line of an error in brackets: the last one of a traceback is the error."""
-    line = (str(error).strip().splitlines() or [""])[-1].strip().rstrip(".")
-    return f" ({line})" if line not in ("", "MemoryError") else ""
 
 
 def _say(sentence: str, status: int) -> int:

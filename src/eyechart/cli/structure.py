@@ -169,24 +169,23 @@ def report(
     from eyechart.reports.html.page import is_page
     from eyechart.reports.html.structure_view import write_structure_page
 
-    folders = [Path(study) for study in studies]
-    for folder_of_study in folders:
-        if not folder_of_study.is_dir():
-            raise UsageError(f"No such folder: {folder_of_study}.")
-    target = out or (folders[0] if len(folders) == 1 else Path()) / "structure.html"
+    for study in studies:
+        if not study.is_dir():
+            raise UsageError(f"No such folder: {study}.")
+    target = out or (studies[0] if len(studies) == 1 else Path()) / "structure.html"
     if target.suffix.lower() != ".html":
         raise UsageError(f"--out must end in .html, got {target}.")
     check_file_to_write(target)
     if target.exists() and not is_page(target):
         raise UsageError(f"{target} already exists and is not a report: choose another --out.")
-    written = [write_structure_page(folders, target)]
+    written = [write_structure_page(studies, target)]
     if figures is not None:
         from eyechart.reports.figures.figure_files import write_drawings
         from eyechart.reports.figures.paper_style import split_planned
         from eyechart.reports.figures.study_figures import plan_superclasses
         from eyechart.reports.series.superclass_scatter import superclass_studies
 
-        results = superclass_studies(folders)
+        results = superclass_studies(studies)
         if results:
             drawings, notes = split_planned(plan_superclasses(results))
             print_notes(notes)

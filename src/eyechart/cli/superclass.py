@@ -23,12 +23,8 @@ from eyechart.structure.structure_settings import SUPERCLASS_RECIPE
 from eyechart.training.recipe import GROUP, Recipe
 
 if TYPE_CHECKING:
-    import torch
-
     from eyechart.models.model import Model
-    from eyechart.structure.study_results import SuperclassResults
     from eyechart.structure.superclasses import SeenUnseenSplit
-    from eyechart.training.retrain import Load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +126,8 @@ class SuperclassSettings:
         """Raise a UsageError if the settings are inconsistent."""
         # Evaluated only for the errors that it raises.
         _ = self.accuracies
-        for path in (self.images, self.seen_images):
-            if (
-                path is not None
-                and self.out.exists()
-                and resolved_path(self.out) == resolved_path(path)
-            ):
+        for path in filter(None, (self.images, self.seen_images)):
+            if self.out.exists() and resolved_path(self.out) == resolved_path(path):
                 raise UsageError(f"{self.out} contains the images: choose another --out.")
 
 
@@ -163,7 +155,13 @@ def superclass(
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
     from eyechart.reports.terminal.study_tables import superclass_tables
-    from eyechart.structure.superclass_study import check_specs
+    from eyechart.structure.superclass_study import (
+        check_specs,
+        load_split,
+        run_superclasses,
+        score_superclasses,
+    )
+    from eyechart.training.retrain import trainable
 
     recipe = replace(recipe, tune=settings.tune)
     recipe.check()
@@ -176,10 +174,27 @@ def superclass(
         return load_model(spec, device, half, trust=loading.trust, download=loading.download)
 
     out = settings.out
-    results = _run(settings, recipe, chosen, load, device)
-    if results is None:
+    with resumable(out, "finished work"), ProgressBars() as bars:
+        for spec in settings.models:
+            # fail now rather than after hours of work on the other models
+            trainable(load(spec, half=False))
+        seen_source = str(settings.seen_images or "")
+        data = load_split(chosen, str(settings.images), settings.stimulus, bars, seen_source)
+        published_accuracies = run_superclasses(
+            settings.models,
+            data,
+            recipe,
+            load=load,
+            device=device,
+            out=out,
+            progress=bars,
+            shard=settings.shard,
+        )
+    if published_accuracies is None:
         print(shard_done(settings.shard, out))
         return
+    accuracies = {**published_accuracies, **settings.accuracies}
+    results = score_superclasses(settings.models, data, recipe, accuracies, out)
     console = wide_console()
     for table in superclass_tables(results):
         console.print(table)
@@ -220,36 +235,3 @@ def _sort(settings: SuperclassSettings) -> "SeenUnseenSplit":
     if seen_images is None:
         return chosen
     return with_seen_test(chosen, find_images(seen_images, out), str(seen_images), known, seen)
-
-
-def _run(
-    settings: SuperclassSettings,
-    recipe: Recipe,
-    chosen: "SeenUnseenSplit",
-    load: "Load",
-    device: "torch.device",
-) -> "SuperclassResults | None":
-    """Fine-tune and test the models; return None if models of other shards are missing."""
-    from eyechart.structure.superclass_study import load_split, run_superclasses, score_superclasses
-    from eyechart.training.retrain import trainable
-
-    with resumable(settings.out, "finished work"), ProgressBars() as bars:
-        for spec in settings.models:
-            # fail now rather than after hours of work on the other models
-            trainable(load(spec, half=False))
-        seen_source = str(settings.seen_images or "")
-        data = load_split(chosen, str(settings.images), settings.stimulus, bars, seen_source)
-        published_accuracies = run_superclasses(
-            settings.models,
-            data,
-            recipe,
-            load=load,
-            device=device,
-            out=settings.out,
-            progress=bars,
-            shard=settings.shard,
-        )
-    if published_accuracies is None:
-        return None
-    accuracies = {**published_accuracies, **settings.accuracies}
-    return score_superclasses(settings.models, data, recipe, accuracies, settings.out)

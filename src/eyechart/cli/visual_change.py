@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import ExitStack, closing
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -194,49 +195,55 @@ def _draw(pair: "ImagePair", row: "Row", target: Path, ruler: str) -> None:
 
 
 def _print(rows: "list[Row]") -> None:
+    from statistics import mean, median
+
     if len(rows) <= MOST_LINES:
         names = ["".join(c if c.isprintable() else "?" for c in row.name) for row in rows]
         width = min(WIDEST_NAME, max(map(len, names), default=0))
         for row, name in zip(rows, names, strict=True):
-            values = "  ".join(f"{title} {_number(value)}" for title, value in _values(row))
-            print(f"{name:{width}}  {values}{_notes(row)}")
+            print(f"{name:{width}}  {_measured(row)}")
     if len(rows) < 2:
         return
     used = sorted({row.scales for row in rows})
     for scales in used:
         # values with different numbers of scales are not comparable
-        changes = [row.delta_v for row in rows if row.measurable and row.scales == scales]
-        _print_summary(changes, f" measured at {scales} scales" if len(used) > 1 else "")
+        values = [row.delta_v for row in rows if row.measurable and row.scales == scales]
+        of_scales = f" measured at {scales} scales" if len(used) > 1 else ""
+        if values:
+            print(
+                f"{count_of(len(values), 'image')}{of_scales}: Δv mean {mean(values):.4f}, median"
+                f" {median(values):.4f}, from {min(values):.4f} to {max(values):.4f}."
+            )
     lacking = sum(not row.measurable for row in rows)
     if lacking:
         images = count_of(lacking, "image")
         print(f"{images} left out of the summary: too little contrast to measure Δv.")
 
 
-def _values(row: "Row") -> list[tuple[str, float]]:
-    """Return what is printed about a pair: Δv, VIF if it was measured, the raw value if it differs.
+def _measured(row: "Row") -> str:
+    """Return Δv, VIF if it was measured, the raw value if it differs, and notes.
 
     A nearly constant image has a VIF, but no Δv.
     """
     from eyechart.visual_change.ruler import DELTA_V
 
-    values = [(DELTA_V, row.delta_v)]
-    if row.vif == row.vif:
-        values.append(("VIF", row.vif))
+    has_vif = row.vif == row.vif
+    values = {DELTA_V: row.delta_v}
+    if has_vif:
+        values["VIF"] = row.vif
     raw_name = find_ruler(row.ruler).raw_name
     if raw_name != DELTA_V:
-        values.append((raw_name, row.raw))
-    return values
-
-
-def _print_summary(values: list[float], of_scales: str) -> None:
-    from statistics import mean, median
-
-    if values:
-        print(
-            f"{count_of(len(values), 'image')}{of_scales}: Δv mean {mean(values):.4f}, median"
-            f" {median(values):.4f}, from {min(values):.4f} to {max(values):.4f}."
-        )
+        values[raw_name] = row.raw
+    notes = _kinds(row)
+    if not row.measurable:
+        why = "nearly constant or a pure grating" if has_vif else "nearly constant"
+        notes.append(f"no Δv, because the clean image is {why}")
+    elif row.ill_conditioned:
+        notes.append("ill-conditioned, computed in float64")
+    numbers = "  ".join(
+        f"{title} {'–' if isnan(value) else f'{value:.4f}'}" for title, value in values.items()
+    )
+    return f"{numbers}  ({'; '.join(notes)})" if notes else numbers
 
 
 def _kinds(row: "Row") -> list[str]:
@@ -248,17 +255,3 @@ def _kinds(row: "Row") -> list[str]:
     if row.scales != MOST_SCALES and row.vif == row.vif:
         kinds.append(f"{row.scales} scales instead of {MOST_SCALES}")
     return kinds
-
-
-def _notes(row: "Row") -> str:
-    notes = _kinds(row)
-    if not row.measurable:
-        why = "nearly constant or a pure grating" if row.vif == row.vif else "nearly constant"
-        notes.append(f"no Δv, because the clean image is {why}")
-    if row.ill_conditioned and row.measurable:
-        notes.append("ill-conditioned, computed in float64")
-    return f"  ({'; '.join(notes)})" if notes else ""
-
-
-def _number(value: float) -> str:
-    return "–" if value != value else f"{value:.4f}"
