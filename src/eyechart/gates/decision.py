@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from eyechart.core.arrays import FloatArray
-from eyechart.core.phrases import count_of, verb
+from eyechart.core.phrases import count_of
 from eyechart.core.version import __version__
 from eyechart.gates.bounds import (
     FAIL_POWER,
@@ -50,10 +50,15 @@ def decide_gate(settings: GateSettings) -> GateResults:
     checked: set[str] = set()
     samples = [select_samples(rule, new, old, checked) for rule in rules]
     results = decide_rules(rules, samples, new)
+    # the gate passes only if all rules pass
+    outcomes = {result.outcome for result in results}
+    outcome: Outcome = "inconclusive" if "inconclusive" in outcomes else "pass"
+    if "fail" in outcomes:
+        outcome = "fail"
     return GateResults(
         eyechart=__version__,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        outcome=gate_outcome([result.outcome for result in results]),
+        outcome=outcome,
         inconclusive=settings.inconclusive,
         alpha=SIGNIFICANT,
         intended_conditions=intended_conditions,
@@ -92,18 +97,6 @@ def _facts(run: RecordedRun) -> RunFacts:
     )
 
 
-def gate_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of a gate: fail if a rule fails, pass if all pass, else inconclusive.
-
-    Example:
-        >>> gate_outcome(["pass", "inconclusive"])
-        'inconclusive'
-    """
-    if "fail" in outcomes:
-        return "fail"
-    return "inconclusive" if "inconclusive" in outcomes else "pass"
-
-
 def decide_rules(
     rules: Sequence[Rule], samples: Sequence[RuleSamples], run: RecordedRun
 ) -> list[RuleResults]:
@@ -114,19 +107,26 @@ def decide_rules(
     A rule with less data than a claim needs is inconclusive.
     """
     means = [chosen.mean for chosen in samples]
-    limits = [rule.limit for rule in rules]
-    below = [mean.p_value(limit, "below") for mean, limit in zip(means, limits, strict=True)]
+    below = [mean.p_value(rule.limit, "below") for mean, rule in zip(means, rules, strict=True)]
     results = []
-    for index, p_fail in enumerate(holm(below)):
-        rule, chosen, mean, limit = rules[index], samples[index], means[index], limits[index]
-        p_pass = mean.p_value(limit, "above")
-        insufficient = _insufficient(rule, chosen, mean.n_images, run)
-        outcome = rule_outcome(p_pass, float(p_fail))
+    for rule, chosen, mean, p_fail in zip(rules, samples, means, holm(below), strict=True):
+        p_pass = mean.p_value(rule.limit, "above")
+        insufficient = ""
+        if mean.n_images < ENOUGH:
+            insufficient = too_few_images(mean.n_images)
+        elif not (rule.classes or rule.where):
+            # the minimum of images per category applies to claims about all classes
+            insufficient = run.model(chosen.model).spaces[chosen.space].verdict
+        outcome: Outcome = "inconclusive"
         decider = None
         if insufficient:
-            outcome = "inconclusive"
             decider = advise_more_images(mean, chosen.n_available, insufficient, run)
-        elif outcome == "inconclusive":
+        # the order does not matter: on one side of the limit, the p-value is always at least 0.5
+        elif p_pass < SIGNIFICANT:
+            outcome = "pass"
+        elif p_fail < SIGNIFICANT:
+            outcome = "fail"
+        else:
             decider = make_decider(rule, mean, chosen.n_available, len(rules), run)
         lower, upper = mean.bounds(SIGNIFICANT)
         results.append(
@@ -147,40 +147,17 @@ def decide_rules(
                 estimate=mean.value,
                 lower=lower,
                 upper=upper,
-                limit=limit,
+                limit=rule.limit,
                 p_pass=p_pass,
                 p_fail=float(p_fail),
                 between=mean.between,
                 within=mean.within,
                 decider=decider,
                 conditions=tuple(_conditions(rule, chosen, run)),
-                notes=tuple(_notes(chosen)),
+                notes=chosen.notes,
             )
         )
     return results
-
-
-def rule_outcome(p_pass: float, p_fail: float) -> Outcome:
-    """Return the outcome of a rule from its p-values for passing and for failing.
-
-    Example:
-        >>> rule_outcome(p_pass=0.3, p_fail=0.7)
-        'inconclusive'
-    """
-    # The order does not matter: on one side of the limit, the p-value is always at least 0.5.
-    if p_pass < SIGNIFICANT:
-        return "pass"
-    return "fail" if p_fail < SIGNIFICANT else "inconclusive"
-
-
-def _insufficient(rule: Rule, samples: RuleSamples, n_images: int, run: RecordedRun) -> str:
-    """Return a note on insufficient data for a rule; "" if the data suffice."""
-    if n_images < ENOUGH:
-        return too_few_images(n_images)
-    # The minimum of images per category applies to claims about all classes.
-    if rule.classes or rule.where:
-        return ""
-    return run.model(samples.model).spaces[samples.space].verdict
 
 
 def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[ConditionResults]:
@@ -209,13 +186,6 @@ def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[
 def _ends(values: FloatArray) -> tuple[float, float] | None:
     measured = values[~np.isnan(values)]
     return (float(measured.min()), float(measured.max())) if len(measured) else None
-
-
-def _notes(samples: RuleSamples) -> Iterator[str]:
-    yield from samples.notes
-    if samples.left_out:
-        without = f"{count_of(samples.left_out, 'sample')} without a label or clean prediction"
-        yield f"{without} {verb(samples.left_out, 'is')} left out."
 
 
 def make_decider(

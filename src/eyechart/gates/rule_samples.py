@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
+from eyechart.core.phrases import count_of, verb
 from eyechart.core.registry import unknown_name
 from eyechart.gates.bounds import ClusteredMean, clustered_mean
 from eyechart.gates.rules import Rule
@@ -80,8 +81,14 @@ def select_samples(
     if rule.margin is not None and old is None:
         raise rule.problem("no_worse_than_old", "it needs an old run: give --against OLD.")
     compared = old if rule.margin is not None else None
-    model = _model(rule, "model", rule.model, new)
-    space, old_model = _space(rule, model, new), None
+    model, old_model = _model(rule, "model", rule.model, new), None
+    spaces = tuple(new.model(model).spaces)
+    space = rule.labels or spaces[0]
+    if space not in spaces:
+        raise rule.problem(
+            "labels",
+            f"{model} was not scored in the label space {space}, only in {', '.join(spaces)}.",
+        )
     if compared is not None:
         old_name = rule.old_model
         if old_name is None and len(compared.models) > 1 and model in compared.models:
@@ -129,6 +136,10 @@ def select_samples(
     if not has_hits.any():
         severities = [new.predictions(name, model, space).severity for name in corruptions]
         raise rule.problem("", _why_none(rule, n_matching, np.concatenate(severities)))
+    left_out = int(n_matching - has_hits.sum())
+    if left_out:
+        without = f"{count_of(left_out, 'sample')} without a label or clean prediction"
+        notes = (*notes, f"{without} {verb(left_out, 'is')} left out.")
     return RuleSamples(
         space=space,
         model=model,
@@ -141,7 +152,7 @@ def select_samples(
         severity=rows["severity"][has_hits],
         new=rows["new"][has_hits],
         old=rows["old"][has_hits] if compared is not None else np.empty(0),
-        left_out=int(n_matching - has_hits.sum()),
+        left_out=left_out,
         n_available=n_available,
         notes=notes,
     )
@@ -167,17 +178,6 @@ def _model(rule: Rule, key: str, name: str | None, run: RecordedRun) -> str:
             f" ({', '.join(run.models)}); name one of them."
         )  # fmt: skip
     return run.models[0]
-
-
-def _space(rule: Rule, model: str, run: RecordedRun) -> str:
-    spaces = tuple(run.model(model).spaces)
-    if rule.labels is not None and rule.labels not in spaces:
-        raise rule.problem(
-            "labels",
-            f"{model} was not scored in the label space {rule.labels}, only in"
-            f" {', '.join(spaces)}.",
-        )
-    return rule.labels or spaces[0]
 
 
 def _check_space(
@@ -252,8 +252,8 @@ def _is_in_slice(
         except UsageError as error:
             raise rule.problem("where", str(error)) from None
         wanted = {value.casefold() for value in allowed}
-        is_in = np.array([values_of.get(name, "").casefold() in wanted for name in names])
-        kept &= is_in[predictions.image]
+        is_wanted = np.array([values_of.get(name, "").casefold() in wanted for name in names])
+        kept &= is_wanted[predictions.image]
     if rule.classes:
         kept &= _is_in_classes(rule, predictions, run, model, space)
     return kept
@@ -265,18 +265,18 @@ def _is_in_classes(
     """Return which samples belong to the rule's classes, as named by the model or by the data."""
     class_names = run.class_names(model, space)
     labels = run.column("label")
-    spelled = np.array([labels.get(name, "") for name in run.image_names(model, space)])
-    named = np.array(
-        [class_names[label] if label != NONE else "" for label in predictions.label], dtype=object
-    )
     known = {*class_names, *labels.values()} - {""}
     for name in rule.classes:
         if name not in known:
             raise rule.problem("classes", str(unknown_name("class", name, known)))
-    wanted = list(rule.classes)
-    is_in: NDArray[np.bool_] = np.isin(named, wanted) | np.isin(spelled[predictions.image], wanted)
-    is_in &= predictions.label != NONE
-    return is_in
+    spelled = [labels.get(name, "") for name in run.image_names(model, space)]
+    return np.array(
+        [
+            label != NONE and (class_names[label] in rule.classes or spelled[image] in rule.classes)
+            for label, image in zip(predictions.label, predictions.image, strict=True)
+        ],
+        dtype=bool,
+    )
 
 
 def _check_same_samples(corruption: str, new: RecordedRun, old: RecordedRun) -> None:

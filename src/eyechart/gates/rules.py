@@ -127,9 +127,9 @@ class _Reader:
         intended = ""
         path: ValuePath = ()
         if isinstance(values, Mapping):
+            known = ("rules", "intended_conditions")
             for key in values:
-                if key not in ("rules", "intended_conditions"):
-                    known = ("rules", "intended_conditions")
+                if key not in known:
                     raise self.problem((key,), str(unknown_name("key", str(key), known)))
             stated = values.get("intended_conditions", "")
             intended = self._checked(("intended_conditions",), _text, stated) if stated else ""
@@ -137,9 +137,9 @@ class _Reader:
         if not isinstance(values, Sequence) or isinstance(values, str) or not values:
             raise self.problem(path, "rules must be a list with at least one rule.")
         rules = tuple(self._rule((*path, index), value) for index, value in enumerate(values))
+        names = [rule.name for rule in rules]
         for index, rule in enumerate(rules):
-            first = next(place for place, other in enumerate(rules) if other.name == rule.name)
-            if first != index:
+            if rule.name in names[:index]:
                 raise rule.problem(
                     "name", f"rules must have different names, got {short_repr(rule.name)} twice."
                 )
