@@ -107,26 +107,20 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
     takes_context = CONTEXT.name in signature.parameters
     parameters: list[inspect.Parameter] = [] if takes_context else [CONTEXT]
     derived: dict[str, _Derived] = {}
-    own: dict[str, Field] = {}
-    fields: list[Field] = []
     for parameter in signature.parameters.values():
-        field, options = _declared_by(parameter), _derived_from(parameter.annotation)
-        if field is not None:
-            own[parameter.name] = field
-            fields.append(field)
-        elif options is not None:
-            derived[parameter.name] = options
-            fields += options.fields
-        else:
+        options = _derived_from(parameter)
+        if options is None:
             # positional parameters with a default could not be followed by required ones
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        else:
+            derived[parameter.name] = options
+    fields = [field for options in derived.values() for field in options.fields]
     parameters += [_parameter(field) for field in sorted(fields, key=_place_in_help)]
 
     def call(context: typer.Context, **typed: object) -> None:
         given = {name: value for name, value in typed.items() if _is_typed(context, name)}
         typed |= preset_values(fields, given)
         read = {name: options.value(context, typed) for name, options in derived.items()}
-        read |= read_typed(own, {name: typed.pop(name) for name in own})
         if takes_context:
             typed[CONTEXT.name] = context
         command(**typed, **read)
@@ -169,33 +163,31 @@ def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict
     return values
 
 
-def _declared_by(parameter: inspect.Parameter) -> Field | None:
-    """Return the option that an argument of a command declares itself; None if it declares none."""
-    for extra in getattr(parameter.annotation, "__metadata__", ()):
-        if isinstance(extra, Option):
-            kind = get_args(parameter.annotation)[0]
-            return Field(
-                parameter.name, kind, parameter.default, extra, is_keyword=True, is_shared=False
-            )
-    return None
-
-
-def _derived_from(annotation: object) -> _Derived | None:
-    """Return the options for an argument with this annotation, or None if there are none."""
+def _derived_from(parameter: inspect.Parameter) -> _Derived | None:
+    """Return the options for an argument of a command, or None if it declares none."""
+    annotation = parameter.annotation
     extras: list[object] = []
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
     for extra in extras:
+        if isinstance(extra, Option):
+            name, default = parameter.name, parameter.default
+            field = Field(name, annotation, default, extra, is_keyword=True, is_shared=False)
+            return _Derived(partial(_own_value, field), [field])
         if isinstance(extra, Typed):
             return _Derived(dict, extra.fields, is_typed_alone=True)
-    if not isinstance(annotation, type) or not has_options(annotation):
-        return None
-    for extra in extras:
         if isinstance(extra, Only):
             # fields without an option keep the values of `usual`
             make = annotation if extra.usual is None else partial(replace, extra.usual)  # type: ignore[type-var]
             return _Derived(make, extra.fields(annotation))
-    return _Derived(annotation, list(fields_of(annotation).values()))
+    if has_options(annotation):
+        return _Derived(annotation, list(fields_of(annotation).values()))
+    return None
+
+
+def _own_value(field: Field, /, **typed: object) -> object:
+    """Return the value of an option that an argument of a command declares itself."""
+    return typed.get(field.name, field.default)
 
 
 def _parameter(field: Field) -> inspect.Parameter:
