@@ -35,12 +35,7 @@ from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 from eyechart.training.recipe import RETRAINING, Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from eyechart.models.model import Model
-    from eyechart.results.schema import Results
-    from eyechart.training.enhancements import EnhancementResults
-    from eyechart.training.retrain import ScoreChange
 
 
 @examples(
@@ -131,9 +126,11 @@ def retrain(
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
     from eyechart.pipeline.image_source import find_source
+    from eyechart.reports.terminal.retraining_tables import retraining_tables, write_changes
+    from eyechart.results.results_file import write_results
     from eyechart.training.corruption_mixture import Mixture
     from eyechart.training.distributed import for_first, is_first_process, own_device
-    from eyechart.training.retrain import CHECKPOINT, Retraining
+    from eyechart.training.retrain import CHECKPOINT, EVALUATION, TABLE, Retraining
     from eyechart.training.retrain import retrain as retrain_model
 
     test = replace(
@@ -179,32 +176,25 @@ def retrain(
         progress = bars if is_first_process() else NO_PROGRESS
         finished = retrain_model(retraining, load, where, progress)
     if finished is not None:
+        from eyechart.reports.figures.curve_plot import draw_curves
+
         results, changes = finished
         # stored as typed, so that it can be run again
-        command = shlex.join(["eyechart", *(context.obj or ())])
-        _report(results.with_command(command), changes, out)
-
-
-def _report(results: "Results", changes: "Sequence[ScoreChange]", out: Path) -> None:
-    from eyechart.reports.figures.curve_plot import draw_curves
-    from eyechart.reports.terminal.retraining_tables import retraining_tables, write_changes
-    from eyechart.results.results_file import write_results
-    from eyechart.training.retrain import CHECKPOINT, EVALUATION, TABLE
-
-    console = wide_console()
-    for title, parts in retraining_tables(results, changes, console.width):
-        print(title)
-        for table in parts:
-            console.print(table)
-    print(
-        "Each score is followed by its 95 % confidence interval (bootstrap over images); p: paired"
-        " tests with Holm correction over all lines."
-    )
-    print_notes(results.warnings)
-    written = [out / CHECKPOINT, write_changes(results, changes, out / TABLE)]
-    written += draw_curves(results, out / EVALUATION)
-    written += write_results(results, out / EVALUATION)
-    print_written(written)
+        results = results.with_command(shlex.join(["eyechart", *(context.obj or ())]))
+        console = wide_console()
+        for title, parts in retraining_tables(results, changes, console.width):
+            print(title)
+            for table in parts:
+                console.print(table)
+        print(
+            "Each score is followed by its 95 % confidence interval (bootstrap over images); p:"
+            " paired tests with Holm correction over all lines."
+        )
+        print_notes(results.warnings)
+        written = [out / CHECKPOINT, write_changes(results, changes, out / TABLE)]
+        written += draw_curves(results, out / EVALUATION)
+        written += write_results(results, out / EVALUATION)
+        print_written(written)
 
 
 @examples(
@@ -327,8 +317,7 @@ def enhancements(
     except UsageError as error:
         raise UsageError(f"--tuning-epochs and --tuning-lr: {error}") from None
     chosen = usual_enhancements(larger, tuning, widths, weights)
-    titles = [enhancement.title for enhancement in chosen]
-    if len(set(titles)) < len(titles):
+    if len({enhancement.title for enhancement in chosen}) < len(chosen):
         raise UsageError("Each network, width and weight must be given only once.")
     test = replace(test, images=images, suite=suite, seed=recipe.seed, humans=None)
     study = EnhancementStudy(arch, recipe, tuple(chosen), test, out, pretrained, baseline)
@@ -348,19 +337,15 @@ def enhancements(
     sources = TrainingSources(images, train_images, stimulus, leave_out=out)
     with lock_folder(out), resumable(out, "finished work"), ProgressBars() as bars:
         compared = compare_enhancements(study, sources, load, where, bars)
-    _show_enhancements(compared, arch, tuning_epochs)
+    table = number_table("enhancement", "clean error (%)", "mCE (%)", "relative mCE (%)")
+    titles = {"standard": f"none ({arch})", "trained on": f"{tuning_epochs} more epochs"}
+    for row in compared.rows:
+        cells = (share_text(share) for share in (row.clean_error, row.mce, row.relative_mce))
+        table.add_row(titles.get(row.title, row.title), *cells)
+    wide_console().print(table)
+    print(f"mCE and relative mCE use the errors of {compared.baseline} as the baseline.")
+    print_notes(compared.notes)
     for folder, evaluation in compared.evaluations.items():
         write_results(evaluation, folder)
     written = " and ".join(map(str, compared.evaluations))
     print(f"Written: {written}, for eyechart report and compare.")
-
-
-def _show_enhancements(compared: "EnhancementResults", arch: str, epochs: int) -> None:
-    table = number_table("enhancement", "clean error (%)", "mCE (%)", "relative mCE (%)")
-    for row in compared.rows:
-        title = {"standard": f"none ({arch})", "trained on": f"{epochs} more epochs"}.get(row.title)
-        cells = (share_text(share) for share in (row.clean_error, row.mce, row.relative_mce))
-        table.add_row(title or row.title, *cells)
-    wide_console().print(table)
-    print(f"mCE and relative mCE use the errors of {compared.baseline} as the baseline.")
-    print_notes(compared.notes)

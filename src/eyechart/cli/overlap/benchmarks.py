@@ -21,12 +21,10 @@ from eyechart.overlap.overlap_settings import MIN_OVERLAP, MatrixSettings
 from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 
 if TYPE_CHECKING:
-    from eyechart.overlap.accuracy_table import AccuracyTable
     from eyechart.overlap.benchmarks import Balance, BenchmarkCoverage, DirectTest, StudyErrors
 
     Covered = tuple[str, str, BenchmarkCoverage]
     Direct = tuple[str, DirectTest, Mapping[str, tuple[float, float]]]
-    Benchmark = tuple[str, tuple[str, ...]]
 
 
 BaselineName = Annotated[
@@ -289,7 +287,12 @@ def _measured_coverage(
 ) -> "tuple[list[Covered], list[Direct], list[str]]":
     """Return coverage by overlap, coverage by direct tests, and notes."""
     from eyechart.overlap.accuracy_table import count_classes, read_accuracies
-    from eyechart.overlap.benchmarks import coverage_of, resample_errors
+    from eyechart.overlap.benchmarks import (
+        coverage_of,
+        direct_intervals,
+        direct_test,
+        resample_errors,
+    )
     from eyechart.overlap.matrix_file import find_matrix, is_accuracy_table
 
     matrix = find_matrix(source, settings.with_classes(count_classes(source)))
@@ -301,42 +304,22 @@ def _measured_coverage(
     if source.is_dir() or is_accuracy_table(source):
         table = read_accuracies(source)
         drawn = resample_errors(source, table)
-        for by, of in pairs:
-            direct_tests, reasons = _direct_tests(table, drawn, by[0], of, baseline)
-            tests += direct_tests
-            notes += reasons
+        for (by, _), (of, members) in pairs:
+            if by not in table.benchmarks:
+                notes.append(f"No direct test of {by}: the table has no row all:{by}.")
+                continue
+            for relative in (False, True):
+                try:
+                    test = direct_test(table, by, members, relative=relative, baseline=baseline)
+                except UsageError as error:
+                    if not relative:
+                        raise
+                    notes.append(f"No relative errors on {of}: {error}")
+                    continue
+                # without individual predictions there is nothing to sample from
+                intervals = {} if drawn is None else direct_intervals(drawn, test)
+                tests.append((of, test, intervals))
     return covers, tests, notes
-
-
-def _direct_tests(
-    table: "AccuracyTable",
-    drawn: "StudyErrors | None",
-    by: str,
-    of: "Benchmark",
-    baseline: str | None,
-) -> "tuple[list[Direct], list[str]]":
-    """Return tests of the model trained on benchmark `by`, and reasons for missing tests.
-
-    `drawn`: bootstrap errors; None if there are no individual predictions to sample from.
-    """
-    from eyechart.overlap.benchmarks import direct_intervals, direct_test
-
-    if by not in table.benchmarks:
-        return [], [f"No direct test of {by}: the table has no row all:{by}."]
-    name, members = of
-    tests: list[Direct] = []
-    reasons = []
-    for relative in (False, True):
-        try:
-            test = direct_test(table, by, members, relative=relative, baseline=baseline)
-        except UsageError as error:
-            if not relative:
-                raise
-            reasons.append(f"No relative errors on {name}: {error}")
-            continue
-        intervals = {} if drawn is None else direct_intervals(drawn, test)
-        tests.append((name, test, intervals))
-    return tests, reasons
 
 
 def is_published(source: Path) -> bool:
