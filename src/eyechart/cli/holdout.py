@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.printing import wide_console
 from eyechart.cli.shared.progress import ProgressBars
-from eyechart.cli.shared.stop import resumable, shard_done
+from eyechart.cli.shared.stop import reject, resumable, shard_done
 from eyechart.cli.shared.training_options import (
     OutFolder,
     check_seeds,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eyechart.core.progress import Progress
-    from eyechart.structure.folds import Fold
     from eyechart.structure.holdout_images import HoldoutImages, Trait
     from eyechart.structure.holdout_study import HoldoutStudy
 
@@ -238,23 +237,26 @@ class SubclassSettings(HoldoutSettings):
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
-        if (self.images is None) == (self.cifar100 is None):
-            raise UsageError("Pass either --images or --cifar100.")
+        is_cifar100 = self.cifar100 is not None
+        is_per_class, is_in_all = self.per_class != 1, self.in_all is not None
+        is_counted = is_per_class or is_in_all or self.folds not in (None, 1)
         if self.order not in ORDERS:
             raise unknown_name("order", self.order, ORDERS)
-        if self.stimulus is not None and self.cifar100 is not None:
-            raise UsageError("CIFAR-100's images are not resized: omit --stimulus.")
-        is_counted = self.in_all is not None or self.per_class != 1
-        if self.in_all is not None and self.per_class != 1:
-            raise UsageError("Pass --per-class or --in-all, not both.")
-        if self.hold and self.is_published:
-            raise UsageError("Pass --hold or --order published, not both.")
-        if self.is_listed and (is_counted or self.folds not in (None, 1)):
-            raise UsageError(
-                "Named subclasses are held out in one fold: omit --per-class, --in-all and --folds."
-            )
-        if self.folds is not None and self.folds < 1:
-            raise UsageError(f"folds must be a whole number of at least 1, got {self.folds}.")
+        reject(
+            {
+                "Pass either --images or --cifar100.": (self.images is not None) == is_cifar100,
+                "CIFAR-100's images are not resized: omit --stimulus.": (
+                    self.stimulus is not None and is_cifar100
+                ),
+                "Pass --per-class or --in-all, not both.": is_per_class and is_in_all,
+                "Pass --hold or --order published, not both.": self.hold and self.is_published,
+                "Named subclasses are held out in one fold: omit --per-class, --in-all and"
+                " --folds.": self.is_listed and is_counted,
+                f"folds must be a whole number of at least 1, got {self.folds}.": (
+                    self.folds is not None and self.folds < 1
+                ),
+            }
+        )
         super().check()
 
 
@@ -323,8 +325,9 @@ def subclass(
     The network is also tested on familiar subclasses, unless --protocol is published. The defaults
     of training are the settings of the published experiments. Run the same command again to resume.
     """
-    from eyechart.structure.cifar100 import load_cifar100
-    from eyechart.structure.held_out_names import read_names
+    from eyechart.structure.cifar100 import load_cifar100, published_order
+    from eyechart.structure.folds import named_fold, subclass_folds
+    from eyechart.structure.held_out_names import hold_named, hold_published, read_names
     from eyechart.structure.holdout_study import HoldoutStudy
 
     settings.check()
@@ -340,7 +343,24 @@ def subclass(
         return _load(settings, settings.images, "subclass", is_published, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
-        folds, notes = _subclass_folds(kinds, settings, names)
+        protocol, notes = settings.chosen_protocol, ()
+        if settings.is_listed:
+            held, notes = (hold_named(kinds, names), ()) if names else hold_published(kinds)
+            folds = [named_fold(kinds, held, settings.seed, protocol)]
+        else:
+            order, usual_folds = None, 3
+            if settings.is_published and settings.cifar100 is not None:
+                # one fold, because the published number is for one choice of subclasses
+                order, usual_folds = published_order(kinds, settings.cifar100), 1
+            folds = subclass_folds(
+                kinds,
+                settings.per_class,
+                in_all=settings.in_all,
+                folds=settings.folds or usual_folds,
+                order=order,
+                seed=settings.seed,
+                protocol=protocol,
+            )
         return HoldoutStudy(
             "subclass",
             tuple(folds),
@@ -349,37 +369,10 @@ def subclass(
             settings.all_seeds,
             normalize=settings.cifar100 is not None,
             notes=notes,
-            protocol=settings.chosen_protocol,
+            protocol=protocol,
         )
 
     _run(settings, load, plan)
-
-
-def _subclass_folds(
-    kinds: "HoldoutImages", settings: SubclassSettings, names: list[str]
-) -> "tuple[list[Fold], tuple[str, ...]]":
-    """Return the folds to hold out, and notes; `names` are the requested subclasses."""
-    from eyechart.structure.cifar100 import published_order
-    from eyechart.structure.folds import named_fold, subclass_folds
-    from eyechart.structure.held_out_names import hold_named, hold_published
-
-    if settings.is_listed:
-        held, notes = (hold_named(kinds, names), ()) if names else hold_published(kinds)
-        return [named_fold(kinds, held, settings.seed, settings.chosen_protocol)], notes
-    order, usual_folds = None, 3
-    if settings.is_published and settings.cifar100 is not None:
-        # one fold, because the published number is for one choice of subclasses
-        order, usual_folds = published_order(kinds, settings.cifar100), 1
-    folds = subclass_folds(
-        kinds,
-        settings.per_class,
-        in_all=settings.in_all,
-        folds=settings.folds or usual_folds,
-        order=order,
-        seed=settings.seed,
-        protocol=settings.chosen_protocol,
-    )
-    return folds, ()
 
 
 def _load(

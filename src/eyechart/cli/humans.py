@@ -12,6 +12,7 @@ from eyechart.cli.shared.derived_options import Only, derived_options, examples,
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import print_notes, wide_console
+from eyechart.cli.shared.stop import reject
 from eyechart.cli.similar import similar
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
@@ -323,13 +324,18 @@ def plot(
     from eyechart.scores.scoring import human_areas, make_fit
     from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
-    if consistency and not by_class:
-        raise UsageError("--consistency needs --by-class: add it, or omit --consistency.")
-    if humans.similar_names != (PUBLISHED,) and not by_class:
-        raise UsageError("--similar needs --by-class: add it, or omit --similar.")
     percent = 100 * (PUBLISHED_LEVEL if by_class else CONFIDENCE) if level is None else level
-    if not 0 < percent < 100:
-        raise UsageError(f"--level must be between 0 and 100, got {digits(percent)}.")
+    reject(
+        {
+            "--consistency needs --by-class: add it, or omit --consistency.": (
+                consistency and not by_class
+            ),
+            "--similar needs --by-class: add it, or omit --similar.": (
+                humans.similar_names != (PUBLISHED,) and not by_class
+            ),
+            f"--level must be between 0 and 100, got {digits(percent)}.": not 0 < percent < 100,
+        }
+    )
     check_file_to_write(out)
     check_figure(out)
     fit = make_fit(curves)

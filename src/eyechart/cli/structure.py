@@ -12,7 +12,7 @@ from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import print_notes
 from eyechart.cli.shared.progress import ProgressBars
-from eyechart.cli.shared.stop import on_interrupt
+from eyechart.cli.shared.stop import on_interrupt, reject
 from eyechart.cli.superclass import superclass
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
@@ -58,10 +58,9 @@ def build(
     from eyechart.structure.icon_builder import LICENSES, LIST, build_icons
     from eyechart.structure.npm_packages import STYLES
 
-    if source is not None and source.is_file():
-        raise UsageError(f"{source} is a file: give --from the folder that contains the packages.")
-    if source is not None and not source.is_dir():
-        raise UsageError(f"No such folder: {source}.")
+    if source is not None:
+        file = f"{source} is a file: give --from the folder that contains the packages."
+        reject({file: source.is_file(), f"No such folder: {source}.": not source.is_dir()})
     # "." and ".." have no name
     named = out if out.name not in ("", "..") else resolved_path(out)
     packages = source or named.parent / f"{named.name}.npm"
@@ -169,9 +168,7 @@ def report(
     from eyechart.reports.html.page import is_page
     from eyechart.reports.html.structure_view import write_structure_page
 
-    for study in studies:
-        if not study.is_dir():
-            raise UsageError(f"No such folder: {study}.")
+    reject({f"No such folder: {study}.": not study.is_dir() for study in studies})
     target = out or (studies[0] if len(studies) == 1 else Path()) / "structure.html"
     if target.suffix.lower() != ".html":
         raise UsageError(f"--out must end in .html, got {target}.")

@@ -1,6 +1,5 @@
 """`eyechart overlap select`: find the largest benchmark without overlap, as a suite."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,8 +8,8 @@ from eyechart.cli.overlap.matrices import draw_panel, matrix_among
 from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.output_files import FigureFile, check_figure_file, check_table
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
+from eyechart.cli.shared.stop import reject
 from eyechart.core.arguments import resolved_path
-from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import unknown_name
 from eyechart.corruptions.suites.published import PUBLISHED
@@ -99,16 +98,27 @@ def select(
     The search is exact, and equally good sets are printed too. --figure draws the heat map with
     the selection marked or, with --all, the size of the selection for every threshold.
     """
-    if threshold is None and not every:
-        raise UsageError("Give --threshold, such as 0.1, or --all.")
-    if threshold is None and (out is not None or marked is not None):
-        raise UsageError(
-            "--out and --marked write the selection for one threshold: give --threshold."
-        )
-    _check_suite(out, suites)
+    from eyechart.corruptions.suites.suite import load_suite
+    from eyechart.corruptions.suites.suite_file import check_suite_path
+
+    is_written = out is not None or marked is not None
+    read = [resolved_path(Path(name)) for name in suites]
+    reject(
+        {
+            "Give --threshold, such as 0.1, or --all.": threshold is None and not every,
+            "--out and --marked write the selection for one threshold: give --threshold.": (
+                threshold is None and is_written
+            ),
+            "--suite needs --out: add it, or omit --suite.": out is None and suites,
+            f"--out would overwrite {out}, which --suite reads: choose another file.": (
+                out is not None and resolved_path(out) in read
+            ),
+        }
+    )
+    if out is not None:
+        check_suite_path(out)
     check_figure_file(figure)
     check_table(marked, matrix)
-    from eyechart.corruptions.suites.suite import load_suite
     from eyechart.overlap.accuracy_table import count_classes
     from eyechart.overlap.matrix_file import find_matrix, write_matrix
     from eyechart.overlap.selection import select_at_every_threshold, select_non_overlapping
@@ -151,19 +161,6 @@ def select(
     elif figure is not None and selection is not None:
         draw_panel(as_overlap(overlaps, selection.members, selection.threshold), figure)
     print_written((out, marked, figure))
-
-
-def _check_suite(out: Path | None, suites: Sequence[str]) -> None:
-    """Raise a UsageError unless a suite can be written at this path."""
-    if out is None:
-        if suites:
-            raise UsageError("--suite needs --out: add it, or omit --suite.")
-        return
-    from eyechart.corruptions.suites.suite_file import check_suite_path
-
-    if any(resolved_path(Path(name)) == resolved_path(out) for name in suites):
-        raise UsageError(f"--out would overwrite {out}, which --suite reads: choose another file.")
-    check_suite_path(out)
 
 
 def _print_selection(selection: "Selection[str]") -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from eyechart.cli.shared.stop import reject
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -80,11 +81,12 @@ def check_latex(path: Path | None) -> None:
 
 def check_file_to_write(path: Path) -> None:
     """Raise a UsageError if no file can be written at this path."""
-    if path.is_dir():
-        raise UsageError(f"Cannot write {path}: it is a folder, not a file.")
-    if path.exists() and not path.is_file():
-        raise UsageError(f"Cannot write {path}: it is not a regular file.")
-    if path.parent.is_file():
-        raise UsageError(f"Cannot write into {path.parent}: it is a file, not a folder.")
-    if not path.parent.is_dir():
-        raise UsageError(f"No such folder: {path.parent}.")
+    folder = path.parent
+    reject(
+        {
+            f"Cannot write {path}: it is a folder, not a file.": path.is_dir(),
+            f"Cannot write {path}: it is not a regular file.": path.exists() and not path.is_file(),
+            f"Cannot write into {folder}: it is a file, not a folder.": folder.is_file(),
+            f"No such folder: {folder}.": not folder.is_dir(),
+        }
+    )
