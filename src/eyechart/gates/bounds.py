@@ -171,14 +171,24 @@ def clustered_mean(
     # linearized variance of a ratio of two sums over images
     residuals = totals - value * counts
     variance = float(n / (n - 1) * (residuals**2).sum() / total**2) if n > 1 else float("inf")
-    between, within = _components(hits, unit)
+    between, within = float("nan"), float("nan")
+    sizes, n_samples = np.bincount(unit), len(hits)
+    if 1 < n < n_samples:
+        # analysis of variance
+        means = np.bincount(unit, hits) / sizes
+        within = float(((hits - means[unit]) ** 2).sum() / (n_samples - n))
+        among = float((sizes * (means - hits.mean()) ** 2).sum() / (n - 1))
+        # the equivalent number of samples per image where images have unequal numbers
+        size = (n_samples - (sizes**2).sum() / n_samples) / (n - 1)
+        # The estimate can be negative by chance where images hardly differ; a variance cannot.
+        between = max(0.0, float((among - within) / size))
     # the small addition keeps n equal images from being rounded down to n − 1
     n_effective = max(1, int(total**2 / (counts**2).sum() + 1e-9))
     return ClusteredMean(
         value=value,
         variance=variance,
         n_images=n,
-        n_samples=len(hits),
+        n_samples=n_samples,
         n_effective=n_effective,
         lowest=lowest,
         between=between,
@@ -186,21 +196,6 @@ def clustered_mean(
         image_means=totals / counts,
         image_weights=counts / total * n_effective,
     )
-
-
-def _components(values: FloatArray, unit: IntArray) -> tuple[float, float]:
-    """Return the variance between images and within them (analysis of variance)."""
-    counts = np.bincount(unit)
-    n, n_samples = len(counts), len(values)
-    if n < 2 or n_samples == n:
-        return float("nan"), float("nan")
-    means = np.bincount(unit, values) / counts
-    within = float(((values - means[unit]) ** 2).sum() / (n_samples - n))
-    among = float((counts * (means - values.mean()) ** 2).sum() / (n - 1))
-    # the equivalent number of samples per image where images have unequal numbers
-    size = (n_samples - (counts**2).sum() / n_samples) / (n - 1)
-    # The estimate can be negative by chance where images hardly differ; a variance cannot.
-    return max(0.0, float((among - within) / size)), within
 
 
 PASS_POWER = 0.8
