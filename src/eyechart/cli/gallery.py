@@ -11,8 +11,6 @@ from eyechart.core.storage.files import atomic_file
 from eyechart.testsets.testset_settings import SUITE
 from eyechart.visual_change.registry import MeasureSettings
 
-GALLERY_SUFFIXES = (".png", ".html")
-
 
 @examples(
     "eyechart gallery cat.png",
@@ -59,7 +57,7 @@ def gallery(
     if image.is_dir():
         raise UsageError(f"Give one image file, got the folder {image}.")
     for target in out:
-        if target.suffix.lower() not in GALLERY_SUFFIXES:
+        if target.suffix.lower() not in (".png", ".html"):
             raise UsageError(f"--out must end in .png or .html, got {target}.")
         check_file_to_write(target)
         if target.exists() and image.exists() and target.samefile(image):

@@ -92,33 +92,6 @@ class HoldoutSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StyleSettings(HoldoutSettings):
-    """Options of a study of held-out styles."""
-
-    images: Annotated[
-        Path,
-        images_option(
-            "A CSV or Parquet file with the columns path, label and style, as written by structure"
-            " icons build."
-        ),
-    ]
-    stimulus: HoldoutStimulus = None
-    hold: Annotated[
-        tuple[str, ...],
-        Option(
-            help="Hold out only this style; repeatable; by default, each style in turn.",
-            group="Data",
-            metavar="STYLE",
-        ),
-    ] = ()
-    arch: Annotated[
-        str,
-        Option(help=f"{ARCH_HELP}.", group="Models"),
-    ] = HOLDOUT_NETWORK
-    out: OutFolder = Path("eyechart-style")
-
-
-@dataclass(frozen=True, kw_only=True)
 class SubclassSettings(HoldoutSettings):
     """Options of a study of held-out subclasses; defaults depend on the images."""
 
@@ -266,7 +239,28 @@ class SubclassSettings(HoldoutSettings):
 )
 @derived_options
 def style(
-    settings: StyleSettings,
+    images: Annotated[
+        Path,
+        images_option(
+            "A CSV or Parquet file with the columns path, label and style, as written by structure"
+            " icons build."
+        ),
+    ],
+    stimulus: HoldoutStimulus = None,
+    hold: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Hold out only this style; repeatable; by default, each style in turn.",
+            group="Data",
+            metavar="STYLE",
+        ),
+    ] = (),
+    arch: Annotated[
+        str,
+        Option(help=f"{ARCH_HELP}.", group="Models"),
+    ] = HOLDOUT_NETWORK,
+    out: OutFolder = Path("eyechart-style"),
+    *,
     recipe: Annotated[
         Recipe,
         Only(
@@ -274,6 +268,7 @@ def style(
             "deterministic", usual=HOLDOUT_RECIPE,
         ),
     ],
+    settings: HoldoutSettings,
 ) -> None:  # fmt: skip
     """Train a network without one style and test it on that style.
 
@@ -289,20 +284,20 @@ def style(
 
     def load(progress: "Progress") -> "HoldoutImages":
         is_published = settings.chosen_protocol == PUBLISHED
-        return _load(settings, settings.images, "style", is_published, progress)
+        return _load(images, "style", stimulus, is_published, out, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
-        folds = style_folds(kinds, settings.hold, settings.seed, settings.chosen_protocol)
+        folds = style_folds(kinds, hold, settings.seed, settings.chosen_protocol)
         return HoldoutStudy(
             "style",
             tuple(folds),
-            settings.arch,
+            arch,
             recipe,
             settings.all_seeds,
             protocol=settings.chosen_protocol,
         )
 
-    _run(settings, load, plan)
+    _run(settings, out, load, plan)
 
 
 @examples(
@@ -340,10 +335,13 @@ def subclass(
             return load_cifar100(settings.cifar100, progress)
         assert settings.images is not None
         is_published = settings.is_published or settings.chosen_protocol == PUBLISHED
-        return _load(settings, settings.images, "subclass", is_published, progress)
+        return _load(
+            settings.images, "subclass", settings.stimulus, is_published, settings.out, progress
+        )
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
-        protocol, notes = settings.chosen_protocol, ()
+        protocol = settings.chosen_protocol
+        notes: tuple[str, ...] = ()
         if settings.is_listed:
             held, notes = (hold_named(kinds, names), ()) if names else hold_published(kinds)
             folds = [named_fold(kinds, held, settings.seed, protocol)]
@@ -372,29 +370,31 @@ def subclass(
             protocol=protocol,
         )
 
-    _run(settings, load, plan)
+    _run(settings, settings.out, load, plan)
 
 
 def _load(
-    settings: StyleSettings | SubclassSettings,
     images: Path,
     kind: "Trait",
+    stimulus: str | None,
     is_published: bool,
+    out: Path,
     progress: "Progress",
 ) -> "HoldoutImages":
     """Return the images, by default at the published size for ICONS-50 or the paper's folds."""
     from eyechart.structure.holdout_images import load_holdout_images
     from eyechart.structure.icons50 import is_icons50
 
-    out, folder = settings.out, images.parent if images.is_file() else images
+    folder = images.parent if images.is_file() else images
     usual = PUBLISHED_STIMULUS if is_published or is_icons50(images) else "native"
     if out.exists() and resolved_path(out) == resolved_path(folder):
         raise UsageError(f"{out} contains the images: choose another --out.")
-    return load_holdout_images(images, kind, settings.stimulus or usual, progress, out)
+    return load_holdout_images(images, kind, stimulus or usual, progress, out)
 
 
 def _run(
-    settings: StyleSettings | SubclassSettings,
+    settings: HoldoutSettings,
+    out: Path,
     load: "Callable[[Progress], HoldoutImages]",
     plan: "Callable[[HoldoutImages], HoldoutStudy]",
 ) -> None:
@@ -409,7 +409,7 @@ def _run(
     from eyechart.structure.holdout_scores import score_study
     from eyechart.structure.holdout_study import open_study, run_study
 
-    device, out = find_device(settings.device), settings.out
+    device = find_device(settings.device)
     with resumable(out, "finished work"), ProgressBars() as bars:
         kinds = load(bars)
         study = plan(kinds)

@@ -227,8 +227,10 @@ def report(settings: ReportSettings) -> None:
 def report_runs(settings: ReportSettings) -> None:
     """Write a report on runs, or serve it until Ctrl-C."""
     settings.check()
+    from eyechart.reports.html.page import is_page
     from eyechart.reports.series.overlap import clustered, read_overlap
     from eyechart.reports.series.report import load_report
+    from eyechart.reports.terminal.model_card import is_card
 
     studies: Sequence[View] = ()
     if settings.structure:
@@ -245,7 +247,12 @@ def report_runs(settings: ReportSettings) -> None:
 
         serve_report(loaded, settings.port, settings.images, _say_address)
         return
-    _check_target(settings.target)
+    target = settings.target
+    check_file_to_write(target)
+    if target.is_symlink() or (target.exists() and not (is_page(target) or is_card(target))):
+        raise UsageError(
+            f"{target} already exists and is not an eyechart report: choose another --out."
+        )
     figures: Sequence[Path] = ()
     if settings.figures is not None:
         from eyechart.reports.figures.figure_files import plan_figures, write_drawings
@@ -254,7 +261,6 @@ def report_runs(settings: ReportSettings) -> None:
         with ProgressBars() as bars:
             figures = write_drawings(drawings, settings.figures, partial(bars.begin, "figures"))
         print_notes(notes)
-    target = settings.target
     try:
         if settings.kind == "md":
             from eyechart.reports.terminal.model_card import write_card
@@ -282,20 +288,6 @@ def report_runs(settings: ReportSettings) -> None:
     ]
     if failed:
         raise Stop(" ".join(failed), FAILED)
-
-
-def _check_target(target: Path) -> None:
-    """Raise a UsageError if the file cannot be written, or exists and is not a report."""
-    from eyechart.reports.html.page import is_page
-    from eyechart.reports.terminal.model_card import is_card
-
-    if not target.parent.is_dir() and not target.parent.exists():
-        raise UsageError(f"No such folder: {target.parent}.")
-    check_file_to_write(target)
-    if target.is_symlink() or (target.exists() and not (is_page(target) or is_card(target))):
-        raise UsageError(
-            f"{target} already exists and is not an eyechart report: choose another --out."
-        )
 
 
 def _say_address(address: str) -> None:

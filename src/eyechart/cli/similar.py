@@ -163,6 +163,7 @@ def similar_of_reference(
     from eyechart.humans.same_different import analyze
     from eyechart.scores.similar import (
         MARGIN,
+        bands_apart,
         compare_curves,
         compare_judgements,
         find_similar,
@@ -186,8 +187,16 @@ def similar_of_reference(
     printed = [pair for pair in curves if a is None or {pair.a, pair.b} == {a, b}]
     if printed:
         _print_curves(printed, len(curves), margin)
-    if a is not None and b is not None:
-        _print_stretches(reference, a, b, [pair.of for pair in printed])
+    for pair in printed if a is not None and b is not None else ():
+        one, two = (
+            reference.curve(name, pair.of, estimator=SPLINE, n_bootstrap=N_BOOTSTRAP)
+            for name in (a, b)
+            if name is not None
+        )
+        assert one is not None and two is not None
+        apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
+        where = f"do not overlap at Δv {', '.join(apart)}" if apart else "overlap everywhere"
+        print(f"{pair.of}: the 83 % intervals {where}.")
     of_pair = [result for result in judged if a is None or {result.a, result.b} == {a, b}]
     if of_pair:
         print_judgements(judged, of_pair)
@@ -317,18 +326,3 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
     if doubtful:
         names = "; ".join(f"{pair.a} and {pair.b} ({pair.of})" for pair in doubtful)
         print(f"Different by the published rule only, not by the simultaneous test: {names}.")
-
-
-def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
-    """Print the ranges of Δv in which the 83 % intervals of two human curves do not overlap."""
-    from eyechart.scores.similar import bands_apart
-
-    for metric in properties:
-        one, two = (
-            reference.curve(name, metric, estimator=SPLINE, n_bootstrap=N_BOOTSTRAP)
-            for name in (a, b)
-        )
-        assert one is not None and two is not None
-        apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
-        where = f"do not overlap at Δv {', '.join(apart)}" if apart else "overlap everywhere"
-        print(f"{metric}: the 83 % intervals {where}.")

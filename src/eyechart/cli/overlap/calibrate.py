@@ -1,6 +1,5 @@
 """`eyechart overlap calibrate`: find strengths at which 95 % and 50 % of the accuracy remain."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +15,6 @@ from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.pipeline.settings import LoadingSettings
 
 if TYPE_CHECKING:
-    from eyechart.corruptions.suites.suite import Suite
     from eyechart.images.imageset import ImageSet
     from eyechart.overlap.calibrate import Calibrated, RangeEnd
 
@@ -101,7 +99,8 @@ def calibrate(
     from rich.table import Table
 
     from eyechart.core.devices import find_device
-    from eyechart.corruptions.suites.suite_file import write_suite
+    from eyechart.corruptions.suites.suite import load_suite
+    from eyechart.corruptions.suites.suite_file import choose_entries, write_suite
     from eyechart.models.find import load_model, reject_unused
     from eyechart.models.label_map import find_map
     from eyechart.overlap.calibrate import (
@@ -117,7 +116,11 @@ def calibrate(
     from eyechart.overlap.strengths import RobustnessProbe
 
     settings.check()
-    chosen = _chosen(suites, corruptions, out)
+    loaded_suites = [load_suite(name) for name in suites]
+    every = list(dict.fromkeys(entry.name for suite in loaded_suites for entry in suite))
+    title = f"{' and '.join(suite.name for suite in loaded_suites)}, calibrated"
+    origin = " ".join(f"{suite.name}: {suite.source}" for suite in loaded_suites)
+    chosen = choose_entries(loaded_suites, corruptions or every, out.stem, title, origin)
     check_entries(chosen.entries)
     check_out(out)
     where = find_device(device)
@@ -160,18 +163,6 @@ def calibrate(
     write_suite(calibrated_suite(calibrated, chosen.name, chosen.title, source), out)
     write_table(calibrated, out.with_suffix(".csv"))
     print_written((out, out.with_suffix(".csv"), record_path(out)))
-
-
-def _chosen(suite_names: Sequence[str], corruptions: Sequence[str], out: Path) -> "Suite":
-    """Return a suite of the requested corruptions; by default, all corruptions of the suites."""
-    from eyechart.corruptions.suites.suite import load_suite
-    from eyechart.corruptions.suites.suite_file import choose_entries
-
-    suites = [load_suite(name) for name in suite_names]
-    every = list(dict.fromkeys(entry.name for suite in suites for entry in suite))
-    title = f"{' and '.join(suite.name for suite in suites)}, calibrated"
-    origin = " ".join(f"{suite.name}: {suite.source}" for suite in suites)
-    return choose_entries(suites, corruptions or every, out.stem, title, origin)
 
 
 def _load(
