@@ -1,6 +1,5 @@
 """`eyechart humans`: list, import, merge, measure and draw human references."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 from eyechart.cli.shared.derived_options import Only, derived_options, examples, folder_or_file
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
-from eyechart.cli.shared.printing import print_notes, wide_console
+from eyechart.cli.shared.printing import print_notes, print_table
 from eyechart.cli.shared.stop import reject
 from eyechart.cli.similar import similar
 from eyechart.core.arguments import digits
@@ -19,13 +18,12 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.humans.human_settings import ComparisonSettings, HumanSettings
 from eyechart.humans.import_settings import ImportSettings
-from eyechart.reports.terminal.columns import stacked
 from eyechart.stats.curve_settings import CurveSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.human_responses import HumanResponses
     from eyechart.humans.reference import Reference
-    from eyechart.scores.scoring import Fit, HumanArea
+    from eyechart.scores.scoring import HumanArea
 
 
 ParquetOut = Annotated[
@@ -200,11 +198,12 @@ def areas(
     curves: CurveSettings,
 ) -> None:
     """Print R_a and R_p of humans, with confidence intervals."""
+    from eyechart.humans.human_fit import category_mix
     from eyechart.humans.reference import find_reference
+    from eyechart.humans.reference_caveats import dropped_bounds, mix_note, simulated_note
     from eyechart.scores.scoring import human_areas, make_fit
 
     fit = make_fit(curves)
-    console = wide_console()
     # read all before printing any
     chosen = [find_reference(name, humans.clean_responses) for name in references or ("geirhos",)]
     for reference in chosen:
@@ -213,12 +212,38 @@ def areas(
         measured = list(human_areas(reference, fit))
         print(f"{reference.name}: {reference.choices} choices")
         rows = [_area_row(reference, area) for area in measured]
-        for table in stacked(AREA_HEAD, rows, width=console.width):
-            console.print(table)
+        print_table((AREA_HEAD, rows))
         for area in measured:
             if area.curve is None:
                 print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
-        _print_area_notes(reference, fit, measured)
+        # what limits the areas: robots, dropped trials, and unequal numbers of each category
+        print_notes([simulated_note(reference)])
+        for experiment in reference.experiments if reference.responses.dropped else ():
+            bounds = dropped_bounds(reference, experiment, **fit.human_options())
+            if bounds is not None:
+                dropped = count_of(bounds.n_dropped, "trial")
+                print(
+                    f"Note: {experiment}: participants dropped {dropped}; the area of accuracy"
+                    f" would be {bounds.incorrect.area:.4f} if all of these were incorrect, and"
+                    f" {bounds.correct.area:.4f} if all were correct."
+                )
+        for experiment in reference.experiments:
+            known = [
+                area.metric
+                for area in measured
+                if area.experiment == experiment and area.curve is not None
+            ]
+            names = category_mix(reference.responses.label)
+            equal = {name: 1 / len(names) for name in names}
+            note = mix_note(
+                reference,
+                experiment,
+                known,
+                equal,
+                "a test with equal numbers of each",
+                **fit.human_options(),
+            )
+            print_notes([note])
     print(
         f"area: area under the curve for Δv from 0 to 1, density {curves.density}. 95 %, 83 %:"
         " bootstrap confidence intervals over images or participants. bounds: smallest and largest"
@@ -226,45 +251,10 @@ def areas(
     )
 
 
-def _print_area_notes(reference: "Reference", fit: "Fit", measured: Sequence["HumanArea"]) -> None:
-    """Print what limits the areas: robots, dropped trials, and unequal numbers of each category."""
-    from eyechart.humans.human_fit import category_mix
-    from eyechart.humans.reference_caveats import dropped_bounds, mix_note, simulated_note
-
-    print_notes([simulated_note(reference)])
-    for experiment in reference.experiments if reference.responses.dropped else ():
-        bounds = dropped_bounds(reference, experiment, **fit.human_options())
-        if bounds is not None:
-            print(
-                f"Note: {experiment}: participants dropped {count_of(bounds.n_dropped, 'trial')};"
-                f" the area of accuracy would be {bounds.incorrect.area:.4f} if all of these were"
-                f" incorrect, and {bounds.correct.area:.4f} if all were correct."
-            )
-    for experiment in reference.experiments:
-        known = [
-            area.metric
-            for area in measured
-            if area.experiment == experiment and area.curve is not None
-        ]
-        names = category_mix(reference.responses.label)
-        equal = {name: 1 / len(names) for name in names}
-        note = mix_note(
-            reference,
-            experiment,
-            known,
-            equal,
-            "a test with equal numbers of each",
-            **fit.human_options(),
-        )
-        print_notes([note])
-
-
 def _area_row(reference: "Reference", area: "HumanArea") -> list[str]:
-    from rich.markup import escape
-
     from eyechart.stats.estimate import LEVELS
 
-    start = [escape(area.experiment), SCORES[area.metric]]
+    start = [area.experiment, SCORES[area.metric]]
     # what counts for this curve: consistency needs clean responses too, which some images lack
     n_humans = reference.n_participants(area.experiment, area.metric)
     n_responses = reference.count(area.experiment, area.metric)

@@ -19,7 +19,6 @@ from eyechart.stats.curve_settings import CurveSettings
 
 if TYPE_CHECKING:
     from eyechart.images.imageset import ImageSet
-    from eyechart.models.model import Model
     from eyechart.pipeline.model_check import ModelCheck
 
 
@@ -178,7 +177,13 @@ def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
 def _report(checked: "ModelCheck") -> None:
     print(checked.model.name)
     print(f"  input: {checked.model.preprocessing}")
-    print(f"  outputs: {_outputs(checked.model)}")
+    model = checked.model
+    outputs = f"{model.classes:,}" + ("" if model.class_names is None else ", with names")
+    if model.label_map is not None:
+        outputs = str(model.label_map)
+    elif model.has_imagenet:
+        outputs = "1,000, assumed to be ImageNet's classes in order"
+    print(f"  outputs: {outputs}")
     print(f"  top-1: {_top1(checked)}")
     for source, published_accuracy in checked.published_accuracies.items():
         print(
@@ -199,14 +204,6 @@ def _report(checked: "ModelCheck") -> None:
             f"  best variant, {best.name}: {best.after} instead of {best.before} correct;"
             " not significant with this number of images"
         )
-
-
-def _outputs(model: "Model") -> str:
-    if model.label_map is not None:
-        return str(model.label_map)
-    if model.has_imagenet:
-        return "1,000, assumed to be ImageNet's classes in order"
-    return f"{model.classes:,}" + ("" if model.class_names is None else ", with names")
 
 
 def _top1(checked: "ModelCheck") -> str:

@@ -49,6 +49,11 @@ Entry = tuple[str, str]
 class HelpCommand(TyperCommand):
     """A command that formats its own help."""
 
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The examples that the command was declared with."""
+        return getattr(self.callback, "examples", ())
+
     def get_help_option_names(self, ctx: "Context") -> list[str]:
         """Return the options that show help; short commands also accept --help-all."""
         return [*super().get_help_option_names(ctx), HELP_ALL]
@@ -67,7 +72,6 @@ class HelpCommand(TyperCommand):
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the help text."""
-        assert self.callback is not None, "a command has a function"
         hidden: set[str] = set()
         if len(self.params) > MANY_OPTIONS and not ctx.meta.get(HELP_ALL):
             hidden = getattr(self.callback, "advanced", hidden)
@@ -75,9 +79,8 @@ class HelpCommand(TyperCommand):
         sections = _option_sections(shown, self.callback)
         usage = " ".join([ctx.command_path, "[OPTIONS]", *map(_usage, _arguments(self.params))])
         lines = [*_opening(usage, self.help), *_section_lines(sections)]
-        examples = getattr(self.callback, "examples", ())
-        if examples:
-            lines += ["", _title("Examples"), *_example_lines(examples)]
+        if self.examples:
+            lines += ["", _title("Examples"), *_example_lines(self.examples)]
         if hidden:
             lines += ["", f"{count_of(len(hidden), 'more option')}: {ctx.command_path} {HELP_ALL}"]
         formatter.write("\n".join(lines) + "\n")
@@ -243,17 +246,13 @@ def _section_lines(sections: dict[str, list[Entry]]) -> Iterator[str]:
         yield ""
         yield _title(title)
         for name, text in entries:
-            yield from _entry_lines(name, text, column)
-
-
-def _entry_lines(name: str, text: str, column: int) -> list[str]:
-    lines = wrap(text, _width() - column, break_on_hyphens=False)
-    # only now, because `wrap` must not break lines there
-    lines = [line.replace("\xa0", " ") for line in lines]
-    if not lines or len(name) + 4 > column:
-        return [f"  {name}", *(f"{'':{column}}{line}" for line in lines)]
-    first, *more = lines
-    return [f"{f'  {name}':{column}}{first}", *(f"{'':{column}}{line}" for line in more)]
+            lines = wrap(text, _width() - column, break_on_hyphens=False)
+            if not lines or len(name) + 4 > column:
+                yield f"  {name}"
+            else:
+                yield f"{f'  {name}':{column}}{lines.pop(0)}".replace("\xa0", " ")
+            # only now, because `wrap` must not break lines at non-breaking spaces
+            yield from (f"{'':{column}}{line}".replace("\xa0", " ") for line in lines)
 
 
 def _example_lines(lines: Sequence[str]) -> Iterator[str]:

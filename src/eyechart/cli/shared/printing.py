@@ -70,9 +70,7 @@ def print_written(paths: Iterable[Path | None]) -> None:
     """Print the files that were written."""
     written = [path for path in paths if path is not None]
     if written:
-        print("Written:")
-    for path in written:
-        print(f"  {path}")
+        print("Written:", *written, sep="\n  ")
 
 
 IMAGE_LOGGER = "eyechart.images"
