@@ -16,14 +16,7 @@ import eyechart as ec
 import small_models
 from commands import assert_rejected
 from eyechart.images.stimulus import find_stimulus
-from eyechart.models.defenses.defended import (
-    apply_defenses,
-    center_crop,
-    clahe,
-    non_local_means,
-    ten_crop,
-    ten_views,
-)
+from eyechart.models.defenses.defended import apply_defenses, ten_views
 from eyechart.models.defenses.image_operations import denoise, equalize, noise_level
 from eyechart.models.find import load_model
 from eyechart.models.label_map import log_probabilities, map_of
@@ -202,7 +195,7 @@ class Corner(nn.Module):
 def test_a_model_that_looks_at_one_corner_sees_it_in_one_view_of_ten():
     image = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
     image[..., :6, :6] = 255
-    found = ten_crop(model_of(Corner()), 0.75)(image).exp()
+    found = apply_defenses(model_of(Corner()), ["ten-crop:share=0.75"])(image).exp()
     light, dark = (1 / (1 + np.exp(-score)) for score in (3, 0))
     assert found[0].tolist() == pytest.approx(
         [(light + 9 * dark) / 10, 1 - (light + 9 * dark) / 10], abs=1e-6
@@ -211,7 +204,7 @@ def test_a_model_that_looks_at_one_corner_sees_it_in_one_view_of_ten():
 
 def test_ten_crops_are_the_mean_of_ten_predictions():
     model, pixels = model_of(), photos(40, 48)
-    found = ten_crop(model, 0.75)(as_batch(pixels)).exp().numpy()
+    found = apply_defenses(model, ["ten-crop:share=0.75"])(as_batch(pixels)).exp().numpy()
     for image, own in zip(pixels, found, strict=True):
         predictions = []
         for top, left in ((0, 0), (0, 12), (10, 0), (10, 12), (5, 6)):
@@ -234,7 +227,7 @@ def test_of_larger_images_ten_crops_are_cut_out_and_not_resized(size):
     assert all(torch.equal(view, own.flip(3)) for view, own in zip(views[5:], cut, strict=True))
     # the middle one is what a network sees that is not defended
     model = model_of()
-    assert torch.equal(center_crop(model)(given), model(views[4].contiguous()))
+    assert torch.equal(apply_defenses(model, ["center-crop"])(given), model(views[4].contiguous()))
 
 
 def test_the_middle_of_an_uncropped_image_is_the_usual_stimulus():
@@ -259,16 +252,16 @@ def test_ten_crops_of_an_uncropped_image_keep_what_a_crop_of_a_crop_loses():
     columns = (torch.arange(256) % 2 * 255).to(torch.uint8)
     whole = columns.expand(2, 3, 256, 256).contiguous()
     model = model_of(Stripes())
-    assert center_crop(model)(whole).argmax(dim=1).tolist() == [1, 1]
-    assert ten_crop(model)(whole).argmax(dim=1).tolist() == [1, 1]
+    assert apply_defenses(model, ["center-crop"])(whole).argmax(dim=1).tolist() == [1, 1]
+    assert apply_defenses(model, ["ten-crop"])(whole).argmax(dim=1).tolist() == [1, 1]
     crop = whole[..., 16:240, 16:240].contiguous()
     assert model(crop).argmax(dim=1).tolist() == [1, 1]
-    assert ten_crop(model)(crop).argmax(dim=1).tolist() == [0, 0]
+    assert apply_defenses(model, ["ten-crop"])(crop).argmax(dim=1).tolist() == [0, 0]
 
 
 def test_what_is_not_larger_than_the_middle_stays_as_it_is():
     model, given = model_of(), random_images(2)
-    assert torch.equal(center_crop(model)(given), model(given))
+    assert torch.equal(apply_defenses(model, ["center-crop"])(given), model(given))
 
 
 def test_ten_whole_crops_are_the_image_and_its_mirror_image():
@@ -280,8 +273,9 @@ def test_ten_whole_crops_are_the_image_and_its_mirror_image():
 
 def test_probabilities_and_logits_give_the_same_ten_crops():
     network, given = tiny(), random_images(3)
-    of_logits = ten_crop(model_of(network))(given)
-    of_shares = ten_crop(model_of(nn.Sequential(network, nn.Softmax(dim=1))))(given)
+    of_logits = apply_defenses(model_of(network), ["ten-crop"])(given)
+    shares = model_of(nn.Sequential(network, nn.Softmax(dim=1)))
+    of_shares = apply_defenses(shares, ["ten-crop"])(given)
     torch.testing.assert_close(of_logits, of_shares, atol=1e-5, rtol=0)
 
 
@@ -290,7 +284,7 @@ def test_ten_crops_of_a_model_that_is_very_sure_are_numbers():
         def forward(self, images):
             return images.mean(dim=(2, 3)) * 1e6
 
-    found = ten_crop(model_of(Sure()))(random_images(2))
+    found = apply_defenses(model_of(Sure()), ["ten-crop"])(random_images(2))
     assert bool(found.isfinite().all())
     assert torch.equal(log_probabilities(found), found.log_softmax(dim=1))
 
@@ -298,15 +292,12 @@ def test_ten_crops_of_a_model_that_is_very_sure_are_numbers():
 # Wrappers
 
 
-WRAPPERS = (clahe, non_local_means, ten_crop, center_crop)
-
-
-@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize("name", DEFENSES)
 @pytest.mark.parametrize("size", [(8, 8), (8, 13), (40, 24)])
-def test_predictions_do_not_depend_on_the_batch_and_images_stay_as_they_are(wrap, size):
+def test_predictions_do_not_depend_on_the_batch_and_images_stay_as_they_are(name, size):
     given = as_batch(noisy(photos(*size), 10))
     before = given.clone()
-    model = wrap(model_of())
+    model = apply_defenses(model_of(), [name])
     whole = model(given)
     assert torch.equal(given, before)
     assert torch.equal(whole, model(given))
@@ -314,20 +305,22 @@ def test_predictions_do_not_depend_on_the_batch_and_images_stay_as_they_are(wrap
     torch.testing.assert_close(whole, alone, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("wrap", WRAPPERS)
-def test_a_defended_model_predicts_otherwise_than_the_model_which_stays_as_it_was(wrap):
+@pytest.mark.parametrize("name", DEFENSES)
+def test_a_defended_model_predicts_otherwise_than_the_model_which_stays_as_it_was(name):
     model, given = model_of(), as_batch(noisy(photos(32, 32), 25))
     plain = model(given)
-    assert not torch.allclose(wrap(model)(given), log_probabilities(plain), atol=1e-4)
+    assert not torch.allclose(
+        apply_defenses(model, [name])(given), log_probabilities(plain), atol=1e-4
+    )
     assert torch.equal(model(given), plain)
 
 
-@pytest.mark.parametrize("wrap", WRAPPERS)
-def test_a_defended_model_is_otherwise_the_model(wrap):
+@pytest.mark.parametrize("name", DEFENSES)
+def test_a_defended_model_is_otherwise_the_model(name):
     model = model_of().with_steps(Preprocessing(side=20, mean=(0.5, 0.5, 0.5)))
     model.trained_on, model.published_accuracy = ("vcr/frost",), 0.7
     model.use_map(map_of(["cat", "-", "dog", "hat", "cup"], "four"))
-    other = wrap(model)
+    other = apply_defenses(model, [name])
     found = other(random_images(2))
     assert found.shape == (2, 4)
     assert (other.classes, other.class_names) == (4, ("cat", "dog", "hat", "cup"))
@@ -346,15 +339,15 @@ def test_the_identity_tells_defenses_settings_and_order_apart():
     ]
     found = [apply_defenses(model, names) for names in kinds]
     assert len({each.identity for each in found}) == len({each.name for each in found}) == 9
-    assert apply_defenses(model, ["clahe:clip=2,tiles=8"]).identity == clahe(model).identity
-    assert clahe(model, 3).identity == apply_defenses(model, ["clahe:clip=3"]).identity
-    assert clahe(model_of(tiny(seed=1))).identity != clahe(model).identity
+    usual = apply_defenses(model, ["clahe"]).identity
+    assert apply_defenses(model, ["clahe:clip=2,tiles=8"]).identity == usual
+    assert apply_defenses(model_of(tiny(seed=1)), ["clahe"]).identity != usual
 
 
 def test_names_say_which_defenses_and_what_is_unusual():
     model = model_of()
     model.name = "net"
-    assert clahe(ten_crop(model)).name == "clahe+ten-crop+net"
+    assert apply_defenses(model, ["clahe", "ten-crop"]).name == "clahe+ten-crop+net"
     given = ["nlm:strength=1.5,window=7", "clahe:clip=2"]
     assert apply_defenses(model, given).name == "nlm:strength=1.5,window=7+clahe+net"
     assert split_name("clahe:clip=3+ten-crop+runs/a+b.pt") == (
@@ -368,7 +361,7 @@ def test_the_first_defense_gets_the_images_first():
     model, given = model_of(), as_batch(noisy(photos(32, 32), 15))
     both = apply_defenses(model, ["clahe:clip=4", "nlm:strength=1"])
     assert torch.equal(both(given), model(denoise(equalize(given, 4.0), 1.0)))
-    nested = non_local_means(clahe(model))
+    nested = apply_defenses(model, ["nlm", "clahe"])
     assert torch.equal(nested(given), model(equalize(denoise(given))))
     crops = apply_defenses(model, ["ten-crop", "clahe"])(given)
     views = [model(equalize(view)).softmax(dim=1) for view in ten_views(given, 0.875)]
@@ -403,30 +396,13 @@ def test_bad_settings_are_one_sentence(name, words):
         assert word in text, text
 
 
-def test_settings_that_are_no_numbers_are_rejected():
-    with pytest.raises(ec.UsageError, match=r"tiles of the defense clahe .* got '8'"):
-        clahe(model_of(), tiles="8")
-    with pytest.raises(ec.UsageError, match="got True"):
-        ten_crop(model_of(), True)
-
-
-@pytest.mark.parametrize("wrap", WRAPPERS)
-def test_images_of_another_kind_are_taken_or_rejected_as_by_any_model(wrap):
+@pytest.mark.parametrize("name", DEFENSES)
+def test_images_of_another_kind_are_taken_or_rejected_as_by_any_model(name):
     levels = random_images(2, 16)
-    own = wrap(model_of())
+    own = apply_defenses(model_of(), [name])
     torch.testing.assert_close(own(levels.float() / 255), own(levels))
     with pytest.raises(ec.UsageError, match="undo their normalization"):
         own(torch.rand(1, 3, 16, 16) - 0.5)
-
-
-WRAPPED = {"clahe": clahe, "nlm": non_local_means, "ten-crop": ten_crop, "center-crop": center_crop}
-
-
-@pytest.mark.parametrize("name", DEFENSES)
-def test_wrappers_take_the_settings_of_the_registry_with_the_same_defaults(name):
-    _, *taken = inspect.signature(WRAPPED[name]).parameters.values()
-    declared = DEFENSES[name].settings
-    assert [(one.name, one.default) for one in taken] == [(one.name, one.usual) for one in declared]
 
 
 def test_steps_without_a_model_have_the_same_defaults():
@@ -495,8 +471,9 @@ def test_the_command_rejects_bad_defenses(evaluate, tmp_path, name):
 def test_defended_models_are_evaluated_in_python_side_by_side(folder):
     plain = load_model(small_models.colors, CPU)
     plain.name = "colors"
+    models = [plain, *(apply_defenses(plain, [name]) for name in ("clahe", "clahe:clip=8"))]
     found = ec.evaluate(
-        [plain, clahe(plain), clahe(plain, clip=8)], folder, n=16, corruptions=["brightness"],
+        models, folder, n=16, corruptions=["brightness"],
         stimulus="native", bins=6, min_per_bin=2, n_bootstrap=10,
     )  # fmt: skip
     names = [model.name for model in found.models]

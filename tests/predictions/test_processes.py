@@ -16,7 +16,7 @@ import torch
 import eyechart as ec
 from chaos import assert_gone
 from eyechart.core.devices import find_devices, split_devices
-from eyechart.models.defenses.defended import clahe
+from eyechart.models.defenses.defended import apply_defenses
 from eyechart.models.find import load_model
 from eyechart.models.model import ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun
@@ -162,7 +162,7 @@ def test_sent_models_have_the_same_scores(task):
     named = load_model("small_models:thousand")
     named.origin = ModelOrigin(load_thousand, named.identity)
     copied = load_model(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4800, 3)))
-    models = [named, copied, clahe(named)]
+    models = [named, copied, apply_defenses(named, ["clahe"])]
     images = task.images.batch([0, 3])
     expected = [model(images) for model in models]
     sent = send_task(replace(task, models=models))

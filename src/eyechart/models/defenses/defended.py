@@ -22,13 +22,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.models.label_map import log_probabilities
 from eyechart.models.model import Model
-from eyechart.models.registries import (
-    CENTER_CROP,
-    CLAHE,
-    DEFENSES,
-    NON_LOCAL_MEANS,
-    TEN_CROP,
-)
+from eyechart.models.registries import DEFENSES, TEN_CROP
 
 Ask = Callable[[Tensor], Tensor]
 """Function from 8-bit images (B, 3, H, W) to scores (B, K)."""
@@ -46,8 +40,7 @@ class Setting:
 
     def read(self, value: float, defense: str) -> float:
         """Return the value, as an int if `step` is not 0; raise a UsageError if it is invalid."""
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and 0 < value <= self.most:
+        if 0 < value <= self.most:
             # Odd numbers are 1, 3, 5, …: one more than a multiple of the step.
             if self.step == 0:
                 return float(value)
@@ -98,20 +91,6 @@ def read_defenses(names: Sequence[str | Defense]) -> tuple[Defense, ...]:
     )
 
 
-def checked_defense(name: str, settings: Mapping[str, float]) -> Defense:
-    """Return the defense with these settings; missing settings get their defaults.
-
-    Raises:
-        UsageError: If a setting is unknown or invalid.
-    """
-    known = {setting.name: setting for setting in DEFENSES[name].settings}
-    for key in settings:
-        if key not in known:
-            raise unknown_name(f"setting of the defense {name}", key, known)
-    filled = {key: settings.get(key, setting.usual) for key, setting in known.items()}
-    return Defense(name, {key: known[key].read(value, name) for key, value in filled.items()})
-
-
 def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the scores function of a defense that only changes the images.
 
@@ -145,7 +124,12 @@ def _read(text: str) -> Defense:
             "A defense must be a name, optionally followed by numeric settings, such as"
             f" clahe:clip=3,tiles=4, got '{text}'."
         )
-    return checked_defense(name, settings)
+    known = {setting.name: setting for setting in DEFENSES[name].settings}
+    for key in settings:
+        if key not in known:
+            raise unknown_name(f"setting of the defense {name}", key, known)
+    filled = {key: settings.get(key, setting.usual) for key, setting in known.items()}
+    return Defense(name, {key: known[key].read(value, name) for key, value in filled.items()})
 
 
 class Defended(Model):
@@ -168,38 +152,6 @@ class Defended(Model):
             ask = partial(defense, ask)
         with torch.inference_mode():
             return ask(levels.to(image_device(self.device)))
-
-
-def clahe(model: Model, clip: float = 2.0, tiles: int = 8) -> Model:
-    """Return a model whose images have their lightness equalized first: see `equalize`."""
-    return Defended(model, checked_defense(CLAHE, {"clip": clip, "tiles": tiles}))
-
-
-def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window: int = 13) -> Model:
-    """Return a model whose images are denoised first: see `denoise`."""
-    return Defended(
-        model,
-        checked_defense(NON_LOCAL_MEANS, {"strength": strength, "patch": patch, "window": window}),
-    )
-
-
-def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
-    """Return a model that averages over four corner crops, the center crop and their mirror images.
-
-    If images are larger than `side` px, crops are `side` × `side` px and not resized, as in the
-    ImageNet-C paper. Otherwise the height and width of a crop are `share` times those of the
-    image, and the crop is resized to the image size. Scores are the logarithm of the mean
-    of the ten probabilities.
-    """
-    return Defended(model, checked_defense(TEN_CROP, {"share": share, "side": side}))
-
-
-def center_crop(model: Model, side: int = 224) -> Model:
-    """Return a model that sees the center `side` × `side` px of larger images.
-
-    This is the baseline for ten crops of the same images.
-    """
-    return Defended(model, checked_defense(CENTER_CROP, {"side": side}))
 
 
 def apply_defenses(model: Model, names: Sequence[str | Defense]) -> Model:
