@@ -16,8 +16,7 @@ import eyechart as ec
 import small_models
 from commands import assert_rejected
 from eyechart.images.stimulus import find_stimulus
-from eyechart.models.defenses.defended import apply_defenses, ten_views
-from eyechart.models.defenses.image_operations import denoise, equalize, noise_level
+from eyechart.models.defenses import apply_defenses, denoise, equalize, noise_level, ten_views
 from eyechart.models.find import load_model
 from eyechart.models.label_map import log_probabilities, map_of
 from eyechart.models.model import Preprocessing

@@ -16,7 +16,7 @@ import torch
 import eyechart as ec
 from chaos import assert_gone
 from eyechart.core.devices import find_devices, split_devices
-from eyechart.models.defenses.defended import apply_defenses
+from eyechart.models.defenses import apply_defenses
 from eyechart.models.find import load_model
 from eyechart.models.model import ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun

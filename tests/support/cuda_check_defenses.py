@@ -8,8 +8,7 @@ import time
 
 import torch
 
-from eyechart.models.defenses.defended import apply_defenses
-from eyechart.models.defenses.image_operations import denoise, equalize, noise_level
+from eyechart.models.defenses import apply_defenses, denoise, equalize, noise_level
 from eyechart.models.find import load_model
 from real_images import real_images
 from tiny_networks import tiny

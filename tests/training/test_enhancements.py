@@ -15,7 +15,7 @@ from eyechart.core.progress import NO_PROGRESS
 from eyechart.core.storage.locks import lock_folder
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.defenses.image_operations import equalize
+from eyechart.models.defenses import equalize
 from eyechart.models.find import load_model
 from eyechart.models.networks import build_network
 from eyechart.models.registries import NETWORKS

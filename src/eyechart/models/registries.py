@@ -11,7 +11,7 @@ from eyechart.core.registry import Registry, one_of
 if TYPE_CHECKING:
     from torch import nn
 
-    from eyechart.models.defenses.defended import DefenseType
+    from eyechart.models.defenses import DefenseType
 
 NETWORKS: "Registry[Callable[[int], nn.Module]]" = Registry("network")
 """Functions that take the number of classes and return a network with random weights."""
@@ -40,12 +40,12 @@ CLAHE, NON_LOCAL_MEANS, TEN_CROP, CENTER_CROP = "clahe", "nlm", "ten-crop", "cen
 
 DEFENSES: "Registry[DefenseType]" = Registry("defense")
 for _name, _home in {
-    CLAHE: "image_operations:CLAHE_DEFENSE",
-    NON_LOCAL_MEANS: "image_operations:NON_LOCAL_MEANS_DEFENSE",
-    TEN_CROP: "defended:TEN_CROP_DEFENSE",
-    CENTER_CROP: "defended:CENTER_CROP_DEFENSE",
+    CLAHE: "CLAHE_DEFENSE",
+    NON_LOCAL_MEANS: "NON_LOCAL_MEANS_DEFENSE",
+    TEN_CROP: "TEN_CROP_DEFENSE",
+    CENTER_CROP: "CENTER_CROP_DEFENSE",
 }.items():
-    DEFENSES.add_lazily(_name, f"eyechart.models.defenses.{_home}")
+    DEFENSES.add_lazily(_name, f"eyechart.models.defenses:{_home}")
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from eyechart.corruptions.suites.assets import left_out_notes
 from eyechart.corruptions.suites.published import TESTS, preset_line
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
-from eyechart.models.defenses.defended import apply_defenses, crop_of_crop_note, read_defenses
+from eyechart.models.defenses import apply_defenses, crop_of_crop_note, read_defenses
 from eyechart.models.find import load_model
 from eyechart.models.model import Model, ModelOrigin
 from eyechart.pipeline.evaluation_run import EvaluationRun
@@ -56,7 +56,7 @@ from eyechart.results.schema import Results
 from eyechart.testsets.testset import read_testset
 
 if TYPE_CHECKING:
-    from eyechart.models.defenses.defended import Defense
+    from eyechart.models.defenses import Defense
     from eyechart.pipeline.settings import OneModel
 
 

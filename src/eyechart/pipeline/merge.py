@@ -21,7 +21,7 @@ from eyechart.core.storage.locks import lock_folder
 from eyechart.core.storage.parts import Parts, file_name, write_parquet
 from eyechart.core.storage.run_folder import RECORD, first_change, read_settings
 from eyechart.core.storage.shards import Shard
-from eyechart.models.defenses.defended import read_defenses
+from eyechart.models.defenses import read_defenses
 from eyechart.pipeline.evaluate import Finished, stimulus_of, with_notes
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.image_source import find_source

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from eyechart.images.image_sources import ImageData
     from eyechart.images.imageset import ImageSet
-    from eyechart.models.defenses.defended import Defense
+    from eyechart.models.defenses import Defense
     from eyechart.models.label_map import LabelMap
     from eyechart.models.model import Model
     from eyechart.scores.scoring import Fit

@@ -16,8 +16,7 @@ from eyechart.core.progress import Progress
 from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.defenses.defended import apply_defenses, crop_of_crop_note, read_defenses
-from eyechart.models.defenses.image_operations import equalize
+from eyechart.models.defenses import apply_defenses, crop_of_crop_note, equalize, read_defenses
 from eyechart.models.find import load_model
 from eyechart.models.model import Model, Preprocessing
 from eyechart.models.networks import build_network
