@@ -9,7 +9,6 @@ import pytest
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.humans.combined import References, merge
-from eyechart.humans.consistency import find_rule
 from eyechart.humans.human_responses import make_responses, read_responses, write_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.images.labels.imagenet import wordnet_ids
@@ -264,12 +263,13 @@ def test_merged_responses_are_compared_with_clean_responses_of_their_own_study()
     assert merged.judged.consistent.tolist() == [1, 1, 1, 0, 1, 1]
 
 
-def test_a_part_without_clean_responses_of_its_own_keeps_its_consistency_when_merged():
+def test_a_part_without_clean_responses_of_its_own_keeps_its_consistency_when_merged(tmp_path):
     given = told_once("dog", clean_response=["cat", "", ""])
     parts = [Reference("one", given, "given"), Reference("two", told_once("cat"), "majority")]
     merged = merge(parts)
     assert merged.consistent.tolist() == [1, 1, 1, 1, 1, 1]
-    judged = Reference("both", merged, find_rule(None, merged)).judged
+    write_responses(tmp_path / "both.parquet", merged)
+    judged = find_reference(str(tmp_path / "both.parquet")).judged
     assert judged.consistent.tolist() == [own for each in parts for own in each.judged.consistent]
 
 

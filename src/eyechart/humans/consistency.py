@@ -17,22 +17,14 @@ from eyechart.humans.human_responses import CLEAN, HumanResponses
 from eyechart.humans.human_settings import CLEAN_RESPONSES
 
 
-def find_rule(rule: str | None, responses: HumanResponses) -> str:
-    """Return the rule; by default, "given" if consistency is known, and "majority" otherwise."""
-    if rule is None:
-        return "given" if (~np.isnan(responses.consistent)).any() else "majority"
-    return check_rule(rule)
-
-
-def check_rule(rule: object) -> str:
-    """Return a valid rule; raise a UsageError that lists all rules if it is unknown."""
+def check_rule(rule: object) -> None:
+    """Raise a UsageError that lists all rules if this rule is unknown."""
     if not isinstance(rule, str):
         raise UsageError(
             f"clean_responses must be one of {', '.join(CLEAN_RESPONSES)}, got {rule!r}."
         )
     if rule not in CLEAN_RESPONSES:
         raise unknown_name("rule for clean responses", rule, CLEAN_RESPONSES)
-    return rule
 
 
 def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -59,15 +51,6 @@ def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArr
     compared with other humans' most common response to that image; curves start at this rate of
     agreement.
     """
-    agreement = _agreement_with_others(responses, "majority" if rule == "given" else rule, seed)
-    if rule != "given":
-        return agreement
-    return np.where(
-        np.isnan(responses.consistent) & is_clean(responses), agreement, responses.consistent
-    )
-
-
-def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> FloatArray:
     # Images of the same name in two merged studies are different images.
     clean_responses: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in np.flatnonzero(is_clean(responses) & (responses.image != "")).tolist():
@@ -75,7 +58,7 @@ def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> F
             study_image = (str(responses.study[row]), str(responses.image[row]))
             clean_response = (str(responses.subject[row]), str(responses.response[row]))
             clean_responses.setdefault(study_image, []).append(clean_response)
-    result = np.full(len(responses), np.nan)
+    agreement = np.full(len(responses), np.nan)
     for row in range(len(responses)):
         study, image = str(responses.study[row]), str(responses.image[row])
         subject = str(responses.subject[row])
@@ -90,8 +73,12 @@ def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> F
             # rows.
             # Do not reword "clean answer": other responses would be drawn for the same seed.
             drawn = hash64("clean answer", seed, image, subject)
-            result[row] = responses.response[row] == _chosen(other_responses, rule, drawn)
-    return result
+            agreement[row] = responses.response[row] == _chosen(other_responses, rule, drawn)
+    if rule != "given":
+        return agreement
+    return np.where(
+        np.isnan(responses.consistent) & is_clean(responses), agreement, responses.consistent
+    )
 
 
 def _chosen(responses: list[str], rule: str, drawn: int) -> str:

@@ -148,7 +148,11 @@ def fit_responses(
         options["bins"] = _bins_for(delta_v, binning, min_per_bin)
     # Arrays are already resolved anchors; names and numbers are resolved here.
     if isinstance(options.get("right_anchor"), str | float | int):
-        start = _mean_anchor(options["anchor"], delta_v)
+        start = options["anchor"]
+        if start is not None:
+            # One rate, or one for each response, of which those with a Δv count.
+            values = np.asarray(start, dtype=np.float64)
+            start = float(values[~np.isnan(delta_v)].mean() if values.ndim else values)
         options["right_anchor"] = _right_end(
             options["right_anchor"], start, responses.choices, is_corrected
         )
@@ -184,14 +188,6 @@ def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:
     if counts[counts < min_per_bin].sum() <= counts.sum() / 2:
         return BINS
     return max(FEWEST_BINS, int(len(delta_v) // (PER_MIN * min_per_bin)))
-
-
-def _mean_anchor(anchor: ArrayLike | None, delta_v: FloatArray) -> float | None:
-    """Return the rate at which a curve starts: a constant, or the mean over responses with a Δv."""
-    if anchor is None:
-        return None
-    values = np.asarray(anchor, dtype=np.float64)
-    return float(values[~np.isnan(delta_v)].mean() if values.ndim else values)
 
 
 def _right_end(

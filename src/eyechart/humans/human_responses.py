@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -213,16 +213,18 @@ def write_responses(path: Path, responses: HumanResponses) -> None:
             f"{path} already exists and is not an eyechart response file: choose another file."
         )
     facts = {name: getattr(responses, name) for name in FACTS}
-    judgements = [
-        [getattr(judgement, one.name) for one in fields(judgement)]
-        for judgement in responses.judgements
-    ]
+    facts["judgements"] = list(map(astuple, responses.judgements))
+    # Only files of studies contain these, so that other files stay as they were.
+    of_study = {
+        "dropped": list(map(astuple, responses.dropped)),
+        "flow": list(map(astuple, responses.flow)),
+        "simulated": responses.simulated,
+    }
+    facts |= {name: value for name, value in of_study.items() if value}
     metadata = {
         "eyechart.kind": KIND,
         "eyechart.version": VERSION,
-        "eyechart.facts": json.dumps(
-            {**facts, "judgements": judgements, **_study_facts(responses)}, ensure_ascii=False
-        ),
+        "eyechart.facts": json.dumps(facts, ensure_ascii=False),
     }
     if responses.simulated:
         # Also by itself, for readers of Parquet who do not know eyechart.
@@ -233,16 +235,6 @@ def write_responses(path: Path, responses: HumanResponses) -> None:
         for name, values in columns.items()
     }
     write_parquet(pa.table(arrays).replace_schema_metadata(metadata), path)
-
-
-def _study_facts(responses: HumanResponses) -> dict[str, object]:
-    """Return what only files of studies contain, so that other files stay as they were."""
-    facts: dict[str, object] = {
-        "dropped": [list(astuple(trial)) for trial in responses.dropped],
-        "flow": [list(astuple(step)) for step in responses.flow],
-        "simulated": responses.simulated,
-    }
-    return {name: value for name, value in facts.items() if value}
 
 
 def read_responses(path: Path) -> HumanResponses:

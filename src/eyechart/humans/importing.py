@@ -101,17 +101,15 @@ def read_trials(paths: Sequence[Path], options: ImportSettings) -> HumanResponse
     """Return the responses in eyechart's tables of trials, one row per trial."""
     rows = [row for path in paths for row in read_rows(path, TRIAL_COLUMNS)]
     clean = [response_of(row["clean_response"]) if "clean_response" in row else "" for row in rows]
-    raw_responses = [row["response"] for row in rows]
-    labeled = read_labels(rows, "label", raw_responses, options, clean)
     return make_responses(
         len(rows),
+        **read_labels(rows, "label", "response", options, clean),
         source="trials",
         corruption=[corruption_of(row, options) for row in rows],
         subject=[row["subject"] for row in rows],
         image=[row["image"] for row in rows],
         clean_response=clean,
         delta_v=[row.share("delta_v", unknown=True) for row in rows],
-        **labeled,
         simulated=are_simulated(rows),
     )
 
@@ -124,10 +122,9 @@ def read_vcr(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """
     rows = [row for path in paths for row in read_rows(path, VCR_COLUMNS)]
     clean = [response_of(row["orig_pred"]) for row in rows]
-    raw_responses = [row["transf_pred"] for row in rows]
-    labeled = read_labels(rows, "label", raw_responses, options, clean)
     return make_responses(
         len(rows),
+        **read_labels(rows, "label", "transf_pred", options, clean),
         source="vcr",
         corruption=[corruption_of(row, options) for row in rows],
         subject=[row.cells.get("subject", "") for row in rows],
@@ -135,7 +132,6 @@ def read_vcr(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         clean_response=clean,
         # The study's code does not clamp Δv at 0, so small negative values are valid.
         delta_v=[row.share("vd_score", unknown=True, below=True) for row in rows],
-        **labeled,
     )
 
 
@@ -159,15 +155,16 @@ def read_model_vs_human(paths: Sequence[Path], options: ImportSettings) -> Human
             raise UsageError(
                 f"{path} must name the corruption of the images: pass a placement or a corruption."
             )
+        # "sketch" for sketch_subject-01_….csv
+        experiment = path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
         names += [
-            name or row.cells.get("corruption") or experiment_of(path)
+            name or row.cells.get("corruption") or experiment
             for row in file_rows
             if check_corruption(row, options)
         ]
-    raw_responses = [row["object_response"] for row in rows]
-    labeled = read_labels(rows, "category", raw_responses, options)
     return make_responses(
         len(rows),
+        **read_labels(rows, "category", "object_response", options),
         source="model-vs-human",
         corruption=names,
         condition=[row["condition"] for row in rows],
@@ -175,7 +172,6 @@ def read_model_vs_human(paths: Sequence[Path], options: ImportSettings) -> Human
         image=[_original(row["imagename"]) for row in rows],
         stimulus_set=[stimulus_of(row["imagename"])[0] for row in rows],
         delta_v=np.concatenate(changes),
-        **labeled,
         simulated=are_simulated(rows),
     )
 
@@ -185,11 +181,6 @@ def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> FloatArray:
     if "delta_v" in rows[0]:
         return np.array([row.share("delta_v", unknown=True) for row in rows])
     return np.full(len(rows), np.nan) if placement is None else _placed(rows, placement)
-
-
-def experiment_of(path: Path) -> str:
-    """Return the experiment that a file is named after: "sketch" for sketch_subject-01_….csv."""
-    return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
@@ -267,8 +258,8 @@ def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
 
 def read_labels(
     rows: Sequence[CsvRow],
-    column: str,
-    raw_responses: Sequence[str],
+    label_column: str,
+    response_column: str,
     options: ImportSettings,
     clean: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -276,8 +267,8 @@ def read_labels(
 
     `clean`: responses to the clean images; empty if the table has none.
     """
-    labels = [row.filled(column) for row in rows]
-    responses = [response_of(text) for text in raw_responses]
+    labels = [row.filled(label_column) for row in rows]
+    responses = [response_of(row[response_column]) for row in rows]
     # 16 choices mean the 16 categories unless another label space is passed.
     sixteen = options.choices == 16 and options.label_space in (None, "entry16")
     if sixteen or (options.choices is None and set(labels) <= set(CATEGORIES)):
@@ -287,17 +278,16 @@ def read_labels(
                     raise row.rejection(f"'{text}' is not one of the 16 categories; pass --choices")
         return {"label": labels, "response": responses, "choices": 16, "label_space": "entry16"}
     if options.choices is None:
-        strange = next(row for row in rows if row[column] not in CATEGORIES)
+        strange = next(row for row in rows if row[label_column] not in CATEGORIES)
         raise strange.rejection(
-            f"'{strange[column]}' is not one of the 16 categories: pass the number of choices "
-            "(choices)"
+            f"'{strange[label_column]}' is not one of the 16 categories: pass the number of choices"
+            " (choices)"
         )
-    space = options.label_space or f"{options.choices} choices"
     return {
         "label": labels,
         "response": responses,
         "choices": options.choices,
-        "label_space": space,
+        "label_space": options.label_space or f"{options.choices} choices",
     }
 
 

@@ -7,7 +7,7 @@ determined in this way. Conditions without Δv, such as quarter turns, are point
 """
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -139,9 +139,13 @@ def apply_condition(gray: NDArray[np.uint8], experiment: str, strength: float) -
 
     Noise depends only on the image and the condition.
     """
+    keys = content_keys(torch.from_numpy(gray.copy())[None])
+    # Different but reproducible noise in each condition.
+    salt = hash64(experiment, f"{strength:g}")
+    uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", gray.shape)
     # Computed in float and rounded once, to the 8 bits of the displayed image.
     changed = EXPERIMENTS[experiment].transformation(
-        gray / 255.0, strength, _noise(gray, experiment, strength)
+        gray / 255.0, strength, uniform[0].numpy().astype(np.float64)
     )
     return (np.clip(changed, 0, 1) * 255 + 0.5).astype(np.uint8)
 
@@ -166,7 +170,11 @@ def measure_conditions(grays: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
 def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
     """Return the placement of every experiment, and the number of images that were measured."""
     image_files = find_image_files(images)
-    measured = measure_conditions(_grays([image_file.path for image_file in image_files]))
+    # Participants saw grayscale images at 224 px.
+    measured = measure_conditions(
+        to_gray(STIMULI["224"](read_image(image_file.path))[None])[0].numpy()
+        for image_file in image_files
+    )
     # Δv is NaN for images below the information floor.
     if any(np.isnan(values).all() for values in measured.values()):
         raise UsageError("None of the images has enough structure to measure Δv: use photos.")
@@ -243,21 +251,6 @@ def _packaged() -> dict[str, Placement]:
         values = np.array([float(value) for value in row.values()])
         quantiles.setdefault(experiment, {})[strength] = values
     return {name: Placement(name, by_strength) for name, by_strength in quantiles.items()}
-
-
-def _grays(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
-    for path in paths:
-        # Participants saw grayscale images at 224 px.
-        yield to_gray(STIMULI["224"](read_image(path))[None])[0].numpy()
-
-
-def _noise(gray: NDArray[np.uint8], experiment: str, strength: float) -> FloatArray:
-    """Return an array of the image's shape with uniform random numbers in [0, 1]."""
-    keys = content_keys(torch.from_numpy(gray.copy())[None])
-    # Different but reproducible noise in each condition.
-    salt = hash64(experiment, f"{strength:g}")
-    uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", gray.shape)
-    return uniform[0].numpy().astype(np.float64)
 
 
 @cache

@@ -1,5 +1,6 @@
 """Human reference curves for comparison with models, from published data or imported files."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,7 +16,6 @@ from eyechart.core.registry import unknown_name
 from eyechart.humans.consistency import (
     check_rule,
     consistency,
-    find_rule,
     is_clean,
     own_clean_responses,
 )
@@ -191,13 +191,11 @@ class Reference:
         experiment = self.match(corruption)
         if experiment is None:
             return None
-        key = (experiment, metric, tuple(sorted(fit.items())))
-        try:
-            known = key in self._fitted
         # Options that are lists or arrays cannot be hashed; their curves are not cached.
-        except TypeError:  # unhashable options, such as lists and arrays, are not cached
+        if not all(isinstance(value, Hashable) for value in fit.values()):
             return self._fit(experiment, metric, fit)
-        if not known:
+        key = (experiment, metric, tuple(sorted(fit.items())))
+        if key not in self._fitted:
             self._fitted[key] = self._fit(experiment, metric, fit)
         return self._fitted[key]
 
@@ -383,7 +381,7 @@ def find_reference(name_or_path: str, clean_rule: str | None = None) -> Referenc
     Args:
         name_or_path: Name, file or folder.
         clean_rule: Which response to the clean image determines consistency: "given", "majority"
-            or "random".
+            or "random"; by default "given" if consistency is known, and "majority" otherwise.
     """
     if clean_rule is not None:
         check_rule(clean_rule)
@@ -396,7 +394,9 @@ def find_reference(name_or_path: str, clean_rule: str | None = None) -> Referenc
     file = _exported(path) if path.is_dir() else path
     responses = read_responses(file)
     name = path.stem if file == path else study_name(path)
-    return Reference(name, responses, find_rule(clean_rule, responses))
+    if clean_rule is None:
+        clean_rule = "majority" if np.isnan(responses.consistent).all() else "given"
+    return Reference(name, responses, clean_rule)
 
 
 def study_name(folder: Path) -> str:

@@ -147,7 +147,10 @@ def published_classes() -> SimilarClasses:
 def find_classes(names: str | Sequence[str]) -> SimilarClasses:
     """Return the classes for "published", "none", or files written by `humans similar --out`.
 
-    With several sources, a corruption's class comes from the first source that contains it.
+    With several sources, a corruption's class comes from the first source that contains it:
+    corruptions in a class from an earlier source are removed from later classes. A class with a
+    single corruption left is dropped, and that corruption counts as not tested. Names of classes
+    are made unique.
     """
     chosen = [names] if isinstance(names, str) else list(names)
     if NONE in chosen and len(chosen) > 1:
@@ -155,7 +158,27 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
             "--similar none cannot be combined with other values: pass only none or omit it."
         )
     parts = [_find(name) for name in chosen]
-    classes, tested = _put_together(parts)
+    classes: list[CorruptionClass] = []
+    tested: dict[str, None] = {}
+    for part in parts:
+        # Only from earlier sources: within one source no corruption is in two classes.
+        earlier = [member for earlier_class in classes for member in earlier_class.members]
+        alone: set[str] = set()
+        for corruption_class in part.classes:
+            members = tuple(name for name in corruption_class.members if not _has(earlier, name))
+            if len(members) < 2:
+                # What remains of a class that an earlier source has split is not evidence for
+                # this corruption.
+                alone |= set(members)
+                continue
+            is_known = any(corruption_class.name == other.name for other in classes)
+            name = (
+                f"{corruption_class.name} ({corruption_class.source})"
+                if is_known
+                else corruption_class.name
+            )
+            classes.append(replace(corruption_class, name=name, members=members))
+        tested |= dict.fromkeys(name for name in part.tested if name not in alone)
     return SimilarClasses(
         "; ".join(part.source for part in parts),
         tuple(classes),
@@ -310,37 +333,6 @@ def _find(name: str) -> SimilarClasses:
     if name == NONE:
         return SimilarClasses("")
     return read_classes(Path(name))
-
-
-def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass], list[str]]:
-    """Return the merged classes of several sources, and all corruptions that were tested.
-
-    Names of classes are made unique. Corruptions in a class from an earlier source are removed from
-    later classes. A class with a single corruption left is dropped, and that corruption counts as
-    not tested.
-    """
-    classes: list[CorruptionClass] = []
-    tested: dict[str, None] = {}
-    for part in parts:
-        # Only from earlier sources: within one source no corruption is in two classes.
-        earlier = [member for earlier_class in classes for member in earlier_class.members]
-        alone: set[str] = set()
-        for corruption_class in part.classes:
-            members = tuple(name for name in corruption_class.members if not _has(earlier, name))
-            if len(members) < 2:
-                # What remains of a class that an earlier source has split is not evidence for
-                # this corruption.
-                alone |= set(members)
-                continue
-            is_known = any(corruption_class.name == other.name for other in classes)
-            name = (
-                f"{corruption_class.name} ({corruption_class.source})"
-                if is_known
-                else corruption_class.name
-            )
-            classes.append(replace(corruption_class, name=name, members=members))
-        tested |= dict.fromkeys(name for name in part.tested if name not in alone)
-    return classes, list(tested)
 
 
 def _classes(content: object) -> SimilarClasses:
