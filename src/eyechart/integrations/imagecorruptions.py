@@ -22,7 +22,6 @@ from eyechart.corruptions.suites.apply import corrupt as corrupt_images
 from eyechart.corruptions.suites.suite import find_entry
 
 Levels = NDArray[np.uint8]
-CorruptionFunction = Callable[..., Levels]
 
 TABLE_SIDE = 224
 """imagecorruptions uses the levels published for images with this side in px, at any image size."""
@@ -86,7 +85,15 @@ def corrupt(
     """
     levels = _three_channels(image)
     if corruption_name is None:
-        corruption_name = _name_at(corruption_number)
+        whole = isinstance(corruption_number, int | np.integer)
+        whole = whole and not isinstance(corruption_number, bool)
+        if whole and corruption_number == -1:
+            raise UsageError("Give corruption_name or corruption_number.")
+        if not (whole and 0 <= corruption_number < len(NAMES)):
+            raise UsageError(
+                f"corruption_number must be in [0, {len(NAMES) - 1}], got {corruption_number!r}."
+            )
+        corruption_name = NAMES[corruption_number]
     elif corruption_name not in NAMES:
         raise unknown_name("corruption", str(corruption_name), NAMES)
     return _corrupt(corruption_name, levels, severity)
@@ -125,15 +132,6 @@ def _three_channels(image: Levels) -> Levels:
     return np.repeat(levels, 3, axis=2) if levels.shape[2] == 1 else levels
 
 
-def _name_at(number: int) -> str:
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if whole and number == -1:
-        raise UsageError("Give corruption_name or corruption_number.")
-    if not (whole and 0 <= number < len(NAMES)):
-        raise UsageError(f"corruption_number must be in [0, {len(NAMES) - 1}], got {number!r}.")
-    return NAMES[number]
-
-
 def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
     """Corrupt an array or PIL image and return a uint8 array; all functions here call this one."""
     whole = isinstance(severity, int | np.integer) and not isinstance(severity, bool)
@@ -141,7 +139,14 @@ def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
         raise UsageError(f"severity must be 1, 2, 3, 4 or 5, got {severity!r}.")
     levels = np.asarray(image) if isinstance(image, Image.Image) else image
     if name == "pixelate":
-        return _pixelate(levels, find_entry(name).levels[TABLE_SIDE]["size"][severity - 1])
+        # Enlarged by nearest neighbor; ImageNet-C uses a box filter instead.
+        height, width = levels.shape[:2]
+        size = find_entry(name).levels[TABLE_SIDE]["size"][severity - 1]
+        # sizes are truncated, as in imagecorruptions
+        small = Image.fromarray(levels).resize(
+            (int(width * size), int(height * size)), Image.Resampling.BOX
+        )
+        return np.asarray(small.resize((width, height), Image.Resampling.NEAREST))
     seed = 0
     # other corruptions must not advance the state, or later results of the caller would change
     if find_entry(name).corruption.random:
@@ -150,16 +155,6 @@ def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
     parameters: dict[str, Any] = _parameters(name, int(severity), *np.shape(levels)[:2])
     result: Levels = corrupt_images(levels, name, seed=seed, **parameters)
     return result
-
-
-def _pixelate(levels: Levels, size: float) -> Levels:
-    """Pixelate an image, enlarging it by nearest neighbor; ImageNet-C uses a box filter instead."""
-    height, width = levels.shape[:2]
-    # sizes are truncated, as in imagecorruptions
-    small = Image.fromarray(levels).resize(
-        (int(width * size), int(height * size)), Image.Resampling.BOX
-    )
-    return np.asarray(small.resize((width, height), Image.Resampling.NEAREST))
 
 
 def _parameters(name: str, severity: int, height: int, width: int) -> dict[str, Any]:
@@ -174,7 +169,7 @@ def _parameters(name: str, severity: int, height: int, width: int) -> dict[str, 
     return parameters | ({"scale": FROST_SCALE} if name == "frost" else {})
 
 
-def _function(name: str) -> CorruptionFunction:
+def _function(name: str) -> Callable[..., Levels]:
     function = partial(_corrupt, name)
     # a partial has no `__name__`, unlike the functions of imagecorruptions
     function.__name__ = name  # type: ignore[attr-defined]

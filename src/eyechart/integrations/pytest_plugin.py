@@ -90,15 +90,24 @@ class RobustnessCheck:
         Returns:
             The outcome of a gate that passes.
         """
+        from rich.console import Console
+
         from eyechart.core.errors import UsageError
         from eyechart.gates.gate import gate
+        from eyechart.reports.gate_texts import LEGEND, gate_advice, gate_table, outcome_sentence
 
         old = against.results if isinstance(against, RobustnessCheck) else against
         try:
             outcome = gate(self.results, against=old, rules=rules, inconclusive=inconclusive)
         except UsageError as error:
             raise _failure(str(error)) from None
-        text = _gate_text(outcome)
+        # plain text, because messages also end up in logs and XML reports
+        console = Console(width=WIDTH, file=StringIO(), color_system=None)
+        with console.capture() as printed:
+            console.print(gate_table(outcome))
+            for line in (*gate_advice(outcome), LEGEND):
+                console.print(line, markup=False, highlight=False)
+        text = f"{outcome_sentence(outcome)}\n{printed.get().rstrip()}"
         if not outcome.passed:
             raise _failure(text)
         self._test.add_report_section("call", "eyechart gate", text)
@@ -108,18 +117,3 @@ class RobustnessCheck:
 def _failure(message: str) -> BaseException:
     # without a traceback: the message says what to do
     return pytest.fail.Exception(message, pytrace=False)
-
-
-def _gate_text(outcome: "GateResults") -> str:
-    from rich.console import Console
-
-    from eyechart.reports.gate_texts import LEGEND, gate_advice, gate_table
-    from eyechart.reports.gate_texts import outcome_sentence as sentence
-
-    # plain text, because messages also end up in logs and XML reports
-    console = Console(width=WIDTH, file=StringIO(), color_system=None)
-    with console.capture() as printed:
-        console.print(gate_table(outcome))
-        for line in (*gate_advice(outcome), LEGEND):
-            console.print(line, markup=False, highlight=False)
-    return f"{sentence(outcome)}\n{printed.get().rstrip()}"

@@ -5,8 +5,7 @@ image and moves masks and boxes along with its pixels.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -63,14 +62,8 @@ Keys = Sequence[str | int] | None
 ImageLike = Tensor | NDArray[np.generic] | Image.Image
 
 
-@dataclass(frozen=True)
-class _Group:
-    """The images of a batch that get the same corruption."""
-
-    entry: Entry
-    indices: NDArray[np.int64]
-    strengths: Strengths
-    random: ImageRandom
+_Group: TypeAlias = tuple[Entry, NDArray[np.int64], Strengths, ImageRandom]
+"""A corruption, the indices of the images that get it, their strengths and random numbers."""
 
 
 class Corrupt(nn.Module):
@@ -228,16 +221,15 @@ class Corrupt(nn.Module):
         """
         batch, _ = to_batch(images)
         drawn: list[dict[str, Any] | None] = [None] * len(batch)
-        for group in self._groups(batch, keys):
-            for position, index in enumerate(group.indices):
-                severity = float(group.strengths.severity[position])
+        for entry, indices, strengths, _ in self._groups(batch, keys):
+            for position, index in enumerate(indices):
+                severity = float(strengths.severity[position])
                 fixed = {
-                    name: float(values[position])
-                    for name, values in group.strengths.parameters.items()
+                    name: float(values[position]) for name, values in strengths.parameters.items()
                 }
                 drawn[index] = {
-                    "name": group.entry.name,
-                    "variant": group.entry.variant,
+                    "name": entry.name,
+                    "variant": entry.variant,
                     "severity": None if np.isnan(severity) else severity,
                     "seed": self.seed,
                     "draw": self.epoch,
@@ -265,23 +257,22 @@ class Corrupt(nn.Module):
         height, width = batch.shape[-2:]
         maps: list[PixelMap | None] = [None] * len(batch)
         result = batch
-        for group in self._groups(batch, keys):
-            entry, random = group.entry, group.random
+        for entry, indices, strengths, random in self._groups(batch, keys):
             # The usual case, one corruption for the whole batch, needs no copy.
-            if len(group.indices) == len(batch):
-                result = corrupt_batch(batch, entry, group.strengths, random, assets_of(entry))
+            if len(indices) == len(batch):
+                result = corrupt_batch(batch, entry, strengths, random, assets_of(entry))
             else:
                 result = batch.clone() if result is batch else result
-                where = torch.from_numpy(group.indices).to(batch.device)
+                where = torch.from_numpy(indices).to(batch.device)
                 result[where] = corrupt_batch(
-                    batch[where], entry, group.strengths, random, assets_of(entry)
+                    batch[where], entry, strengths, random, assets_of(entry)
                 )
             # Only geometric corruptions move pixels; masks and boxes follow by the same map.
             if entry.corruption.source_map is not None:
                 # The same random numbers as for the pixels, so that the map is theirs.
-                values = resolve(entry, *group.strengths, min(height, width), random)
+                values = resolve(entry, *strengths, min(height, width), random)
                 source = entry.corruption.source_map(height, width, **values)
-                for position, index in enumerate(group.indices):
+                for position, index in enumerate(indices):
                     maps[index] = source.part(position)
         return restore(result), Moves(height, width, tuple(maps))
 
@@ -302,7 +293,7 @@ class Corrupt(nn.Module):
             entry, indices = self.entries[number], np.flatnonzero(which == number)
             some_keys = keys[torch.from_numpy(indices).to(keys.device)]
             random = draw_random(entry, some_keys, self.seed, epoch, batch.device)
-            groups.append(_Group(entry, indices, self._strengths(entry, random), random))
+            groups.append((entry, indices, self._strengths(entry, random), random))
         return groups
 
     def _strengths(self, entry: Entry, random: ImageRandom) -> Strengths:

@@ -162,10 +162,12 @@ def measured_baseline(
         >>> {name: round(error, 3) for name, error in baseline.errors.items()}
         {'fog': 0.4, 'snow': 0.5}
     """
-    start = None if clean is None else as_share(clean, "clean")
-    chosen = as_texts(corruptions, "corruptions")
     return Baseline(
-        as_text(name, "name"), mean_errors(errors, "baseline"), start, chosen, source=source
+        name=as_text(name, "name"),
+        errors=mean_errors(errors, "baseline"),
+        clean=None if clean is None else as_share(clean, "clean"),
+        corruptions=as_texts(corruptions, "corruptions"),
+        source=source,
     )
 
 

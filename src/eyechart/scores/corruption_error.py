@@ -255,7 +255,11 @@ def mean_corruption_error_replicates(
                     f"baseline_errors must contain every corruption; '{name}' is missing."
                 )
             base = _replicates(baseline_errors[name], f"baseline_errors of '{name}'")
-        values[name] = _ratios(_replicates(errors[name], f"'{name}'"), start, base, base_start)
+        error = _replicates(errors[name], f"'{name}'")
+        try:
+            values[name] = error_ratios(error - start, np.asarray(base - base_start))
+        except ValueError:
+            raise UsageError("All errors must have the same number of replicates.") from None
     return ResampledErrors(values, np.mean(list(values.values()), axis=0), relative, table)
 
 
@@ -310,15 +314,6 @@ def _replicates(values: FloatArray, role: str) -> FloatArray:
     if drawn.ndim != 1 or not ((drawn >= 0) & (drawn <= 1)).all():
         raise UsageError(f"Replicates ({role}) must be a 1-D array of values between 0 and 1.")
     return drawn
-
-
-def _ratios(*parts: FloatArray | float) -> FloatArray:
-    """Return (first − second) / (third − fourth), NaN where the denominator is not positive."""
-    try:
-        error, start, base, base_start = np.broadcast_arrays(*parts)
-    except ValueError:
-        raise UsageError("All errors must have the same number of replicates.") from None
-    return error_ratios(error - start, base - base_start)
 
 
 def error_ratios(errors: FloatArray, baseline: FloatArray) -> FloatArray:

@@ -72,21 +72,14 @@ def intervals_overlap(first: Curve, second: Curve, level: float = PUBLISHED_LEVE
 
 def apart_ranges(first: Curve, second: Curve, level: float, names: tuple[str, str]) -> list[Lead]:
     """Return the ranges of `GRID` where the intervals do not overlap, and who is ahead there."""
-    above, below = _apart(first, second, level)
-    return leads_at(GRID, above, below, names)
-
-
-def leads_at(
-    places: FloatArray,
-    first_ahead: NDArray[np.bool_],
-    second_ahead: NDArray[np.bool_],
-    names: tuple[str, str],
-) -> list[Lead]:
-    """Return the contiguous ranges in which one of the two is ahead, in order of Δv."""
+    (low, high), (other_low, other_high) = _grid_band(first, level), _grid_band(second, level)
+    # An extrapolated curve is not evidence of a difference.
+    seen = first.is_observed(GRID) & second.is_observed(GRID)
+    above, below = low > other_high + TOUCHING, other_low > high + TOUCHING
     leads = [
         Lead(start=start, end=end, who=name)
-        for ahead, name in zip((first_ahead, second_ahead), names, strict=True)
-        for start, end in unbroken_ranges(places, ahead)
+        for ahead, name in zip((above, below), names, strict=True)
+        for start, end in unbroken_ranges(GRID, seen & ahead)
     ]
     return sorted(leads, key=lambda lead: lead.start)
 
@@ -191,16 +184,6 @@ def resampled_gaps(
     values, other_values = (values_at(curve.refits, places) for curve in (first, second))
     drawn = values[:, order] - other_values[:, other_order]
     return gap, drawn - gap[:, None], places
-
-
-def _apart(
-    first: Curve, second: Curve, level: float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return where on `GRID` the first curve's band is above the second's, and where below."""
-    (low, high), (other_low, other_high) = _grid_band(first, level), _grid_band(second, level)
-    # An extrapolated curve is not evidence of a difference.
-    seen = first.is_observed(GRID) & second.is_observed(GRID)
-    return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)
 
 
 # A curve is compared with humans and with several other curves.

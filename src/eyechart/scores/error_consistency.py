@@ -119,9 +119,13 @@ def error_consistency(
         >>> ec.error_consistency([1, 1, 0, 0], [1, 1, 0, 1]).kappa.value
         0.5
     """
-    hits = _hits([first, second])
     return _over_pairs(
-        hits, [(0, 1)], clusters, conditions=conditions, n_bootstrap=n_bootstrap, seed=seed
+        _hits([first, second]),
+        [(0, 1)],
+        clusters,
+        conditions=conditions,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
     )
 
 

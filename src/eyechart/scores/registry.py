@@ -100,11 +100,6 @@ class Score:
         """Number of printed decimals."""
         return 1 if self.is_percent else 3
 
-    @property
-    def few_decimals(self) -> int:
-        """Number of printed decimals where space is scarce or there are few images."""
-        return self.decimals - 1
-
     def text(self, value: float, *, is_short: bool = False, is_signed: bool = False) -> str:
         """Return a value in its printed form, without a unit.
 
@@ -117,7 +112,7 @@ class Score:
             >>> SCORES["r_a"].text(0.62349), SCORES["mce"].text(0.62349)
             ('0.623', '62.3')
         """
-        decimals = self.few_decimals if is_short else self.decimals
+        decimals = self.decimals - 1 if is_short else self.decimals
         # Format option z removes the minus sign of values that round to 0.
         return f"{self.scale * value:{'+' if is_signed else ''}z.{decimals}f}"
 

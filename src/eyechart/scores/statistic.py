@@ -54,25 +54,18 @@ def estimate_statistics(
     replicate_sums = resample_sums(sums.T, n_bootstrap, seed)
     ends = np.cumsum([statistic.columns.shape[1] for statistic in statistics])[:-1]
     totals = np.split(sums.sum(axis=1), ends)
-    replicates = np.split(replicate_sums, ends, axis=1)
+    parts = np.split(replicate_sums, ends, axis=1)
     n_images = int(np.count_nonzero(np.bincount(unit)))
-    return [
-        _estimate(statistic, total, part, n_images)
-        for statistic, total, part in zip(statistics, totals, replicates, strict=True)
-    ]
-
-
-def _estimate(
-    statistic: Statistic, total: FloatArray, replicate_sums: FloatArray, n_images: int
-) -> Estimate:
-    value = float(statistic.combine(total))
-    replicates = statistic.combine(replicate_sums)
-    # A replicate that contains none of these images does not count for the score.
-    replicates = np.where(np.isnan(replicates), value, replicates)
-    if statistic.is_biased:
-        # Shares stay in [0, 1] after the shift.
-        replicates = np.clip(replicates - (replicates.mean() - value), 0, 1)
-    return make_estimate(value, replicates, n_images)
+    estimates = []
+    for statistic, total, part in zip(statistics, totals, parts, strict=True):
+        value, replicates = float(statistic.combine(total)), statistic.combine(part)
+        # A replicate that contains none of these images does not count for the score.
+        replicates = np.where(np.isnan(replicates), value, replicates)
+        if statistic.is_biased:
+            # Shares stay in [0, 1] after the shift.
+            replicates = np.clip(replicates - (replicates.mean() - value), 0, 1)
+        estimates.append(make_estimate(value, replicates, n_images))
+    return estimates
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:

@@ -94,8 +94,7 @@ def trusted_edges(counts: FloatArray) -> IntArray:
         [[3, 4, 4, 4], [0, 0, 0, 3]]
     """
     sums = np.r_[0.0, np.cumsum(counts)]
-    last = len(counts)
-    after = np.minimum(np.searchsorted(sums, sums[:-1] + TRUSTED), last)
+    after = np.minimum(np.searchsorted(sums, sums[:-1] + TRUSTED), len(counts))
     before = np.maximum(np.searchsorted(sums, sums[1:] - TRUSTED, side="right") - 1, 0)
     return np.array([after, before])
 

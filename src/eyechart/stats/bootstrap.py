@@ -169,8 +169,7 @@ def _draw_large(n_units: int, n_bootstrap: int, seed: Seed) -> _Kept:
     with ThreadPoolExecutor(1) as counting:
         counted: Future[None] | None = None
         for start in range(0, n_bootstrap, rows):
-            shape = (min(rows, n_bootstrap - start), n_units)
-            drawn = numbers.integers(0, n_units, shape)
+            drawn = numbers.integers(0, n_units, (min(rows, n_bootstrap - start), n_units))
             if counted is not None:
                 # at most two blocks are in memory
                 counted.result()

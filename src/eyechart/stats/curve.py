@@ -24,7 +24,6 @@ from eyechart.stats.curve_samples import (
     Anchor,
     CurveSamples,
     Draws,
-    ReplicateBins,
     draws_of,
     read_samples,
     resample_bins,
@@ -192,8 +191,9 @@ class Curve(CheckedFields):
         anchored = (self.left is not None, self.right is not None)
         edges = self.bins.edges
         if self.min_per_bin:
-            seen = self.refit_bins.usable(SEEN)
-            lows, highs = area_bounds(self.refits, edges, seen, anchored, self.density)
+            lows, highs = area_bounds(
+                self.refits, edges, self.refit_bins.usable(SEEN), anchored, self.density
+            )
             return (
                 percentile_interval(lows, CONFIDENCE)[0],
                 percentile_interval(highs, CONFIDENCE)[1],
@@ -276,17 +276,6 @@ class CurveFit(CurveSettings):
     ] = None
     seed: Annotated[int, Option(help="Random seed of the bootstrap.", group=GROUP)] = 0
 
-    def samples(self) -> CurveSamples:
-        """Return the validated samples."""
-        return read_samples(
-            self.delta_v,
-            self.hits,
-            anchors=(self.anchor, self.right_anchor),
-            clusters=self.clusters,
-            all_clusters=self.all_clusters,
-            weights=self.weights,
-        )
-
 
 @takes_fields_of(CurveFit)
 def fit_curve(fit: CurveFit) -> Curve:
@@ -321,7 +310,14 @@ def fit_curve(fit: CurveFit) -> Curve:
     if smoothing is not None:
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
     density = to_density(fit.density)
-    samples = fit.samples()
+    samples = read_samples(
+        fit.delta_v,
+        fit.hits,
+        anchors=(fit.anchor, fit.right_anchor),
+        clusters=fit.clusters,
+        all_clusters=fit.all_clusters,
+        weights=fit.weights,
+    )
     edges = bin_edges(fit.binning, BINS if fit.bins is None else fit.bins)
     counted = count_bins(samples.delta_v, samples.hits, edges, samples.weights)
     usable = counted.usable(min_per_bin)
@@ -332,11 +328,11 @@ def fit_curve(fit: CurveFit) -> Curve:
             f"Fewer than {FEWEST_BINS} bins have {min_per_bin:g} samples: give more samples,"
             " fewer bins or a smaller min_per_bin."
         )
-    drawn = resample_bins(samples, edges, n_bootstrap, seed)
-    start, end = _anchors(samples, drawn)
+    drawn, means, replicate_means = resample_bins(samples, edges, n_bootstrap, seed)
+    start, end = _anchors(samples, means)
     # replicates use the bins that are usable in the samples, regardless of their own counts, so
     # that the interval belongs to the same estimate
-    redrawn = drawn.bins.only(usable)
+    redrawn = drawn.only(usable)
     # smoothing is chosen once, on the samples, and held fixed for the replicates
     estimator = ESTIMATORS[fit.estimator]
     if estimator.choose_smoothing is None:
@@ -345,7 +341,7 @@ def fit_curve(fit: CurveFit) -> Curve:
         chosen = estimator.choose_smoothing(counted, min_per_bin, start, end)
     else:
         chosen = smoothing
-    anchors = _replicate_anchors(samples, drawn, n_bootstrap)
+    anchors = _replicate_anchors(samples, replicate_means, n_bootstrap)
     return Curve(
         pieces=estimator.fit(counted, min_per_bin, chosen, start, end),
         bins=counted,
@@ -363,11 +359,12 @@ def fit_curve(fit: CurveFit) -> Curve:
     )
 
 
-def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None, float | None]:
+def _anchors(
+    samples: CurveSamples, means: tuple[float | None, float | None]
+) -> tuple[float | None, float | None]:
     """Return the left and right anchors: each is a given number, or a mean over the samples."""
     start, end = (
-        mean if fixed is None else fixed
-        for fixed, mean in zip(samples.fixed, drawn.anchors, strict=True)
+        mean if fixed is None else fixed for fixed, mean in zip(samples.fixed, means, strict=True)
     )
     if start is None or end is None:
         return start, end
@@ -381,12 +378,12 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
 
 
 def _replicate_anchors(
-    samples: CurveSamples, drawn: ReplicateBins, n_bootstrap: int
+    samples: CurveSamples, means: tuple[FloatArray | None, FloatArray | None], n_bootstrap: int
 ) -> tuple[FloatArray | None, FloatArray | None]:
     """Return the left and right anchors of each replicate."""
     starts, ends = (
-        means if fixed is None else np.full(n_bootstrap, fixed)
-        for fixed, means in zip(samples.fixed, drawn.replicate_anchors, strict=True)
+        own if fixed is None else np.full(n_bootstrap, fixed)
+        for fixed, own in zip(samples.fixed, means, strict=True)
     )
     if starts is not None and ends is not None:
         # a replicate may have its anchors in the wrong order

@@ -209,16 +209,13 @@ class Draws:
         return self.clusters is not None and self == other
 
 
-@dataclass(frozen=True)
-class ReplicateBins:
-    """The counts of the replicates, one row each, and the anchors of the samples and replicates.
+ReplicateBins: TypeAlias = tuple[
+    Bins, tuple[float | None, float | None], tuple[FloatArray | None, FloatArray | None]
+]
+"""The counts of the replicates, one row each, and the anchors of the samples and replicates.
 
-    An anchor is a mean over the samples; it is None if no values were given for it.
-    """
-
-    bins: Bins
-    anchors: tuple[float | None, float | None]
-    replicate_anchors: tuple[FloatArray | None, FloatArray | None]
+An anchor is a mean over the samples; it is None if no values were given for it.
+"""
 
 
 def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
@@ -258,7 +255,7 @@ def resample_bins(
 
     Example:
         >>> samples = read_samples([0.1, 0.2, 0.9], [1, 0, 1])
-        >>> resample_bins(samples, np.array([0.0, 0.5, 1.0]), 2, seed=0).bins.counts.sum(axis=1)
+        >>> resample_bins(samples, np.array([0.0, 0.5, 1.0]), 2, seed=0)[0].counts.sum(axis=1)
         array([3., 3.])
     """
     # without clusters and weights only counts per cell matter
@@ -284,7 +281,7 @@ def resample_bins(
     else:
         counts, ends = _resample_weighted(units, weights, samples.hits, bin_of, n_bins)
     left, right = anchor_sums
-    return ReplicateBins(
+    return (
         Bins(edges, counts[:, :n_bins], counts[:, n_bins:]),
         (_share(left, sizes), _share(right, sizes)),
         (None if left is None else ends[0], None if right is None else ends[1]),
@@ -371,7 +368,7 @@ def _by_cells(
     bins = Bins(edges, table.sum(axis=(2, 3, 4)), table[:, :, 1].sum(axis=(2, 3)))
     lefts = table[:, :, :, 1].sum(axis=(1, 2, 3)) / n_samples
     rights = table[..., last - 1].sum(axis=(1, 2, 3)) / n_samples
-    return ReplicateBins(
+    return (
         bins,
         (_mean(left), _mean(right)),
         (None if left is None else lefts, None if right is None else rights),

@@ -37,6 +37,36 @@ ROUNDING = 1e-9
 """Maximum rounding error of a proportion: the area of a curve may be slightly beyond 0 or 1."""
 
 
+def _comparison(
+    compare: Callable[[float, float], bool],
+) -> Callable[["Estimate", object], bool]:
+    """Return the method that compares an estimate with a number or another estimate."""
+
+    def compared(estimate: "Estimate", other: object) -> bool:
+        # For other types, Python raises a TypeError.
+        return compare(estimate.value, float(other)) if _is_number(other) else NotImplemented
+
+    return compared
+
+
+def _calculation(
+    calculate: Callable[[float, float], float],
+) -> Callable[["Estimate", object], float]:
+    """Return the method that calculates with an estimate and a number or another estimate."""
+
+    def calculated(estimate: "Estimate", other: object) -> float:
+        # For other types, Python raises a TypeError.
+        return (
+            float(calculate(estimate.value, float(other))) if _is_number(other) else NotImplemented
+        )
+
+    return calculated
+
+
+def _is_number(other: object) -> TypeGuard["float | Estimate"]:
+    return isinstance(other, Number | Estimate)
+
+
 class Estimate(Record):
     """A score with its confidence intervals, from bootstrap replicates.
 
@@ -137,37 +167,17 @@ class Estimate(Record):
     def __format__(self, style: str) -> str:
         return format(self.value, style) if style else str(self)
 
-    def __lt__(self, other: object) -> bool:
-        return _compared(operator.lt, self.value, other)
+    __lt__ = _comparison(operator.lt)
+    __le__ = _comparison(operator.le)
+    __gt__ = _comparison(operator.gt)
+    __ge__ = _comparison(operator.ge)
 
-    def __le__(self, other: object) -> bool:
-        return _compared(operator.le, self.value, other)
-
-    def __gt__(self, other: object) -> bool:
-        return _compared(operator.gt, self.value, other)
-
-    def __ge__(self, other: object) -> bool:
-        return _compared(operator.ge, self.value, other)
-
-    def __add__(self, other: object) -> float:
-        return _calculated(operator.add, self.value, other)
-
-    def __sub__(self, other: object) -> float:
-        return _calculated(operator.sub, self.value, other)
-
-    def __rsub__(self, other: object) -> float:
-        return _calculated(lambda value, other: other - value, self.value, other)
-
-    def __mul__(self, other: object) -> float:
-        return _calculated(operator.mul, self.value, other)
-
-    def __truediv__(self, other: object) -> float:
-        return _calculated(operator.truediv, self.value, other)
-
-    def __rtruediv__(self, other: object) -> float:
-        return _calculated(lambda value, other: other / value, self.value, other)
-
-    __radd__, __rmul__ = __add__, __mul__
+    __add__ = __radd__ = _calculation(operator.add)
+    __mul__ = __rmul__ = _calculation(operator.mul)
+    __sub__ = _calculation(operator.sub)
+    __rsub__ = _calculation(lambda value, other: other - value)
+    __truediv__ = _calculation(operator.truediv)
+    __rtruediv__ = _calculation(lambda value, other: other / value)
 
     def __neg__(self) -> float:
         return -self.value
@@ -177,20 +187,6 @@ class Estimate(Record):
 
     def __round__(self, digits: int | None = None) -> float:
         return round(self.value, digits)
-
-
-def _compared(compare: Callable[[float, float], bool], value: float, other: object) -> bool:
-    """Compare with a number or an estimate; for other types, Python raises a TypeError."""
-    return compare(value, float(other)) if _is_number(other) else NotImplemented
-
-
-def _calculated(calculate: Callable[[float, float], float], value: float, other: object) -> float:
-    """Calculate with a number or an estimate; for other types, Python raises a TypeError."""
-    return float(calculate(value, float(other))) if _is_number(other) else NotImplemented
-
-
-def _is_number(other: object) -> TypeGuard["float | Estimate"]:
-    return isinstance(other, Number | Estimate)
 
 
 def make_estimate(
@@ -258,24 +254,17 @@ def _of_proportion(
     share = min(1.0, max(0.0, value))
     # None lets Wilson's interval use p(1 − p)/n, the largest variance of a share
     known = variance if n_units >= ENOUGH else None
-    # the hull of both: percentiles where they are wider, Wilson where they collapse
-    return [
-        hull(
-            _widened(interval, share, small_sample_factor(n_units, level)),
-            wilson_interval(share, n_units, level, known),
+    widened = []
+    for (low, high), level in zip(intervals, LEVELS, strict=True):
+        factor = small_sample_factor(n_units, level)
+        # A percentile may lie beyond the share, on the other side of it.
+        wide = (
+            min(low, max(0.0, share - factor * (share - low))),
+            max(high, min(1.0, share + factor * (high - share))),
         )
-        for interval, level in zip(intervals, LEVELS, strict=True)
-    ]
-
-
-def _widened(interval: Interval, share: float, factor: float) -> Interval:
-    """Return the interval with its distances from the proportion multiplied by a factor."""
-    low, high = interval
-    # A percentile may lie beyond the share, on the other side of it.
-    return (
-        min(low, max(0.0, share - factor * (share - low))),
-        max(high, min(1.0, share + factor * (high - share))),
-    )
+        # the hull of both: percentiles where they are wider, Wilson where they collapse
+        widened.append(hull(wide, wilson_interval(share, n_units, level, known)))
+    return widened
 
 
 def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> Estimate:

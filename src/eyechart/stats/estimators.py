@@ -264,8 +264,7 @@ def _basis() -> BSpline:
 @cache
 def second_derivatives() -> FloatArray:
     """Return the matrix from coefficients to the second derivative in each interval."""
-    middles = (np.arange(INTERVALS) + 0.5) / INTERVALS
-    return np.asarray(_basis().derivative(2)(middles))
+    return np.asarray(_basis().derivative(2)((np.arange(INTERVALS) + 0.5) / INTERVALS))
 
 
 @cache

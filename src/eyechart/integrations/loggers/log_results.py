@@ -67,17 +67,16 @@ def log_results(results: Results, name: str, report: Path | None = None) -> str:
             return logger.log(log_record(results, Path(scratch), report))
         # Any error of these packages: a server that does not respond, a full disk, a lost login.
         except Exception as error:
+            later = f'the results are unchanged; call results.log("{name}") again'
+            if results.folder is not None:
+                folder = shlex.quote(str(results.folder))
+                later = (
+                    f"the results are in {folder}; log them with"
+                    f"  eyechart report {folder} --log {name}"
+                )
             raise UsageError(
-                f"Logging to {name} failed ({in_one_line(error)}): {_later(results, name)}."
+                f"Logging to {name} failed ({in_one_line(error)}): {later}."
             ) from error
-
-
-def _later(results: Results, name: str) -> str:
-    """Return instructions for logging the results after a failure."""
-    if results.folder is None:
-        return f'the results are unchanged; call results.log("{name}") again'
-    folder = shlex.quote(str(results.folder))
-    return f"the results are in {folder}; log them with  eyechart report {folder} --log {name}"
 
 
 def log_record(results: Results, scratch: Path, report: Path | None = None) -> LogRecord:
