@@ -15,7 +15,7 @@ from eyechart.cli.app import app, main
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options, read_typed
 from eyechart.cli.shared.help import CommandLine
 from eyechart.core.options import GROUPS, Option, fields_of, signature_of
-from eyechart.humans.import_settings import ImportSettings
+from eyechart.humans.human_settings import ImportSettings
 from eyechart.humans.importing import import_responses
 from eyechart.pipeline import settings as declared
 from eyechart.pipeline.settings import EvaluateSettings

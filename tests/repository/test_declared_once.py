@@ -17,8 +17,7 @@ from eyechart.cli.superclass import SuperclassSettings
 from eyechart.core.options import fields_of
 from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.corruptions.suites.published import PUBLISHED
-from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
-from eyechart.humans.import_settings import FORMATS, ImportSettings
+from eyechart.humans.human_settings import CLEAN_RESPONSES, FORMATS, HumanSettings, ImportSettings
 from eyechart.humans.placement import EXPERIMENTS
 from eyechart.images.labels.spaces import RULES, SPACES
 from eyechart.integrations.loggers.registry import LOGGERS
@@ -87,7 +86,7 @@ REGISTRIES = {
     "recruiters": Declared(list(RECRUITERS), {"eyechart_experiment/recruiters/"}),
     "importers": Declared(
         list(FORMATS),
-        {"humans/import_settings.py", "humans/importing.py"},
+        {"humans/human_settings.py", "humans/importing.py"},
         {
             "eyechart_experiment/server/routes.py": "counts of trials",
             "rulers/study_settings.py": "columns of a table of human counts",

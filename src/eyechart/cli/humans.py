@@ -16,8 +16,7 @@ from eyechart.cli.similar import similar
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
-from eyechart.humans.human_settings import ComparisonSettings, HumanSettings
-from eyechart.humans.import_settings import ImportSettings
+from eyechart.humans.human_settings import ComparisonSettings, HumanSettings, ImportSettings
 from eyechart.stats.curve_settings import CurveSettings
 
 if TYPE_CHECKING:

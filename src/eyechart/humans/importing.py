@@ -18,7 +18,7 @@ from eyechart.humans.human_responses import (
     are_simulated,
     make_responses,
 )
-from eyechart.humans.import_settings import FORMATS, ImportSettings
+from eyechart.humans.human_settings import FORMATS, ImportSettings
 from eyechart.humans.placement import Placement, find_placement, strength_of
 from eyechart.humans.same_different import read_single_judgements
 from eyechart.images.labels.imagenet import CATEGORIES
