@@ -85,7 +85,6 @@ def _chosen(responses: list[str], rule: str, drawn: int) -> str:
     if rule == "random":
         return responses[drawn % len(responses)]
     counts = Counter(responses)
-    most = max(counts.values())
     # Sorted, so that breaking a tie does not depend on the order of rows.
-    tied = [response for response, count in sorted(counts.items()) if count == most]
+    tied = sorted(name for name in counts if counts[name] == max(counts.values()))
     return tied[drawn % len(tied)]

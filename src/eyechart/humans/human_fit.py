@@ -38,8 +38,8 @@ def corrected_for_chance(rates: ArrayLike, choices: int) -> FloatArray:
     # with one choice, chance is 1 and the formula would divide by 0
     if choices < 2:
         raise UsageError(f"choices must be at least 2, got {choices}.")
-    shares = np.asarray(rates, dtype=np.float64)
-    return np.asarray(np.maximum((shares - 1 / choices) / (1 - 1 / choices), 0))
+    above = np.asarray(rates, dtype=np.float64) - 1 / choices
+    return np.asarray(np.maximum(above / (1 - 1 / choices), 0))
 
 
 def corrected_curve(curve: Curve, choices: int) -> Curve:
@@ -92,9 +92,6 @@ FitOptions = dict[str, Any]
 CategoryMix = Mapping[str, float]
 """Maps categories to their shares, which sum to 1."""
 
-JudgedResponses = tuple[HumanResponses, FloatArray]
-"""Responses, and whether each is a hit, or the rate of hits."""
-
 PER_MIN, FEWEST_BINS = 1.5, 5
 """If most responses fall into bins below the minimum count and no number of bins is requested, the
 number of bins is reduced, but not below 5, so that each bin has about 1.5 times the minimum count.
@@ -115,13 +112,16 @@ overestimate their precision. If whole conditions are left out instead, the erro
 
 
 def fit_responses(
-    corrupted: JudgedResponses, clean: JudgedResponses, fit: FitOptions, is_corrected: bool
+    corrupted: tuple[HumanResponses, FloatArray],
+    clean: tuple[HumanResponses, FloatArray],
+    fit: FitOptions,
+    is_corrected: bool,
 ) -> Curve:
     """Return the curve of the responses of one experiment.
 
     Args:
-        corrupted: Responses of the experiment.
-        clean: Responses to clean images, which are the curve's left end; may be empty.
+        corrupted: Responses of the experiment, and whether each is a hit, or the rate of hits.
+        clean: The same for clean images, which are the curve's left end; may be empty.
         fit: Arguments of `fit_curve`, see `Reference.curve`; with `category_mix`, responses are
             weighted so that categories have these shares.
         is_corrected: Whether the curve is corrected for chance.

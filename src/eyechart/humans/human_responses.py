@@ -193,8 +193,7 @@ def make_responses(
         # Without a label or clean response, correctness is unknown rather than false.
         agrees = np.where(truth != "", columns["response"] == truth, np.nan)
         columns[name] = np.asarray(known.pop(name, agrees), dtype=np.float64)
-    delta_v = known.pop("delta_v", np.full(count, np.nan))
-    columns["delta_v"] = np.asarray(delta_v, dtype=np.float64)
+    columns["delta_v"] = np.asarray(known.pop("delta_v", np.full(count, np.nan)), dtype=np.float64)
     return HumanResponses(
         **columns, source=source, choices=choices, label_space=label_space, **known
     )

@@ -23,17 +23,11 @@ from eyechart.humans.placement import Placement, find_placement, strength_of
 from eyechart.humans.same_different import read_single_judgements
 from eyechart.images.labels.imagenet import CATEGORIES
 
-NO_RESPONSE = ("", "na", "nan", "none")
-
 COUNTED = {"accuracy": ("num_accs", "correct"), "preserved": ("num_pre", "consistent")}
 """Maps each column of rates to its column of hit counts and to the field that it fills."""
 
 COUNTED_CHOICES = 2
 """Number of choices in the experiment for which the format "counts" was made."""
-
-TRIAL_COLUMNS = ("corruption", "subject", "image", "label", "response", "delta_v")
-VCR_COLUMNS = ("orig_pred", "transf_pred", "label", "vd_score")
-MODEL_VS_HUMAN_COLUMNS = ("subj", "object_response", "category", "condition", "imagename")
 
 ORIGINAL = re.compile(r"n\d{8}_\d+")
 """Name of the original ImageNet image, which is part of a stimulus file's name."""
@@ -99,7 +93,13 @@ def read_counts(paths: Sequence[Path], options: ImportSettings) -> HumanResponse
 
 def read_trials(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the responses in eyechart's tables of trials, one row per trial."""
-    rows = [row for path in paths for row in read_rows(path, TRIAL_COLUMNS)]
+    rows = [
+        row
+        for path in paths
+        for row in read_rows(
+            path, ("corruption", "subject", "image", "label", "response", "delta_v")
+        )
+    ]
     clean = [response_of(row["clean_response"]) if "clean_response" in row else "" for row in rows]
     return make_responses(
         len(rows),
@@ -120,7 +120,11 @@ def read_vcr(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     `transf_pred` is the response to the corrupted image, `orig_pred` is another participant's
     response to the clean image, and `vd_score` is Δv.
     """
-    rows = [row for path in paths for row in read_rows(path, VCR_COLUMNS)]
+    rows = [
+        row
+        for path in paths
+        for row in read_rows(path, ("orig_pred", "transf_pred", "label", "vd_score"))
+    ]
     clean = [response_of(row["orig_pred"]) for row in rows]
     return make_responses(
         len(rows),
@@ -146,7 +150,9 @@ def read_model_vs_human(paths: Sequence[Path], options: ImportSettings) -> Human
     rows: list[CsvRow] = []
     changes, names = [], []
     for path in paths:
-        file_rows = list(read_rows(path, MODEL_VS_HUMAN_COLUMNS))
+        file_rows = list(
+            read_rows(path, ("subj", "object_response", "category", "condition", "imagename"))
+        )
         rows += file_rows
         changes.append(_changes(file_rows, placement))
         name = options.corruption or options.placement or ""
@@ -294,4 +300,4 @@ def read_labels(
 def response_of(text: str) -> str:
     """Return a response in the normalized form used for comparison; "" for no response."""
     # Tables of model-vs-human write "na" for missed trials.
-    return "" if text.lower() in NO_RESPONSE else text
+    return "" if text.lower() in ("", "na", "nan", "none") else text

@@ -33,8 +33,6 @@ from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.measure import clean_statistics, measure_change
 from eyechart.visual_change.registry import DEFAULT_RULER
 
-Transformation = Callable[[FloatArray, float, FloatArray], FloatArray]
-
 LEVELS = np.linspace(0, 1, 41)
 """Probabilities of the quantiles that are stored for each distribution of Δv."""
 
@@ -69,7 +67,7 @@ class Experiment:
 
     title: str
     strengths: tuple[float, ...]
-    transformation: Transformation
+    transformation: Callable[[FloatArray, float, FloatArray], FloatArray]
 
 
 def _lower_contrast(gray: FloatArray, contrast: float, _: FloatArray) -> FloatArray:
@@ -196,8 +194,7 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
     if path.exists() and not regular_file(path).read_bytes().startswith(FIRST.encode()):
         raise UsageError(f"{path} already exists and is not a placement file: choose another file.")
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        about = ABOUT.format(images=count_of(count, "image"))
-        file.write(f"{FIRST}\n{about}")
+        file.write(f"{FIRST}\n{ABOUT.format(images=count_of(count, 'image'))}")
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["experiment", "strength", *(f"{level:g}" for level in LEVELS.round(3))])
         for name, placement in placements.items():
@@ -217,8 +214,7 @@ def geirhos_responses() -> HumanResponses:
         experiment, condition = row["experiment"], row["condition"]
         trials = int(row["trials"])
         if experiment in EXPERIMENTS:
-            placement = find_placement(experiment)
-            delta_v = placement.spread(strength_of(condition), trials)
+            delta_v = find_placement(experiment).spread(strength_of(condition), trials)
         elif condition == GRAY:
             # Grayscale images without further change are the clean images of all three experiments.
             experiment, delta_v = CLEAN, np.zeros(trials)

@@ -328,9 +328,8 @@ class Reference:
             return None
         # Rows of counts represent several responses each.
         rate = float(np.average(_hits(clean, metric), weights=clean.trials))
-        responses = self._rows(experiment)
-        is_own = bool((clean.corruption == experiment).all()) or _same_images(responses, clean)
-        return rate, is_own
+        is_own = bool((clean.corruption == experiment).all())
+        return rate, is_own or _same_images(self._rows(experiment), clean)
 
     def _rows(self, experiment: str) -> HumanResponses:
         return self.judged.only(self.judged.corruption == experiment)

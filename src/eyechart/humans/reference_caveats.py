@@ -49,9 +49,10 @@ def dropped_bounds(reference: Reference, corruption: str, **fit: Any) -> Dropped
         return None
     curves = []
     for is_correct in (False, True):
-        responses = with_dropped(reference.responses, is_correct)
         # The cache contains curves of the responses as they are.
-        bound = replace(reference, responses=responses, _fitted={})
+        bound = replace(
+            reference, responses=with_dropped(reference.responses, is_correct), _fitted={}
+        )
         curves.append(bound.curve(corruption, **fit))
     incorrect, correct = curves
     if incorrect is None or correct is None:

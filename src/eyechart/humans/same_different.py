@@ -24,9 +24,6 @@ FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "response")
 """Columns of the judgement file that a study exports."""
 
-IMPORTED = ("a", "b", "shown_same", "same")
-"""Columns of an imported judgement table; the last two contain 1 or 0. `subject` is optional."""
-
 YES_NO = {
     "1": SAME, "yes": SAME, "true": SAME, "same": SAME,
     "0": DIFFERENT, "no": DIFFERENT, "false": DIFFERENT, "different": DIFFERENT,
@@ -101,8 +98,10 @@ class PairResult:
     @property
     def verdict(self) -> str:
         """Verdict on the pair, based on the test over participants and the interval."""
-        n_units = self.n_participants + self.n_anonymous
-        if n_units < MIN_OBSERVERS or self.n_judgements < MIN_RESPONSES:
+        if (
+            self.n_participants + self.n_anonymous < MIN_OBSERVERS
+            or self.n_judgements < MIN_RESPONSES
+        ):
             return TOO_FEW
         # The upper limit decides: evidence of similarity is a narrow interval, not a large p-value.
         is_alike = self.interval[1] < ALIKE
@@ -138,7 +137,8 @@ def read_single_judgements(path: Path) -> list[Judgement]:
             f"{path} must have the column shown_same: 1 if both images"
             " had the same corruption, 0 if they had different corruptions."
         )
-    return [_imported(row) for row in read_rows(path, IMPORTED)]
+    # The last two contain 1 or 0.
+    return [_imported(row) for row in read_rows(path, ("a", "b", "shown_same", "same"))]
 
 
 def _judgement(row: CsvRow) -> Judgement:
@@ -154,9 +154,14 @@ def _imported(row: CsvRow) -> Judgement:
     first, second = sorted((row.filled("a"), row.filled("b")))
     if first == second:
         raise row.rejection(f"a and b must be different corruptions, got {first} twice")
-    subject = row.cells.get("subject", "")
-    response = _yes_no(row, "same") if row["same"] else ""
-    return Judgement(first, second, subject, _yes_no(row, "shown_same"), response)
+    return Judgement(
+        first,
+        second,
+        # Known only in some tables.
+        row.cells.get("subject", ""),
+        truth=_yes_no(row, "shown_same"),
+        response=_yes_no(row, "same") if row["same"] else "",
+    )
 
 
 def _yes_no(row: CsvRow, column: str) -> str:

@@ -157,7 +157,8 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
         raise UsageError(
             "--similar none cannot be combined with other values: pass only none or omit it."
         )
-    parts = [_find(name) for name in chosen]
+    named = {PUBLISHED: published_classes(), NONE: SimilarClasses("")}
+    parts = [named[name] if name in named else read_classes(Path(name)) for name in chosen]
     classes: list[CorruptionClass] = []
     tested: dict[str, None] = {}
     for part in parts:
@@ -273,11 +274,6 @@ def bare_name(corruption: str) -> str:
     return corruption.removeprefix("vcr/")
 
 
-def class_of(name: str) -> str | None:
-    """Return the published class of a corruption or experiment, or None if it has none."""
-    return published_classes().name_of(name)
-
-
 def grouped(names: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
     """Return groups of at least two names in which all pairs are similar, largest first.
 
@@ -325,14 +321,6 @@ def _resolved(name: str) -> str | None:
         return find_entry(name).name
     except UsageError:
         return None
-
-
-def _find(name: str) -> SimilarClasses:
-    if name == PUBLISHED:
-        return published_classes()
-    if name == NONE:
-        return SimilarClasses("")
-    return read_classes(Path(name))
 
 
 def _classes(content: object) -> SimilarClasses:

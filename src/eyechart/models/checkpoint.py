@@ -35,9 +35,6 @@ from eyechart.models.registries import ZOOS
 
 MARK, VERSION = "eyechart_checkpoint", 1
 
-SHAPE = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
-"""The attributes of a convolution other than its numbers of channels."""
-
 LoadBase = Callable[[str, Request], Model]
 
 
@@ -148,10 +145,13 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
             module = build_network(checkpoint.network, n_classes)
         # ImageNet's classes need no names: their 16 categories are known.
         is_imagenet = checkpoint.class_names == wordnet_ids()
-        names = None if is_imagenet else checkpoint.class_names
-        steps = checkpoint.preprocessing
         model = Model(
-            name, module, request.device, classes=n_classes, preprocessing=steps, class_names=names
+            name,
+            module,
+            request.device,
+            classes=n_classes,
+            preprocessing=checkpoint.preprocessing,
+            class_names=None if is_imagenet else checkpoint.class_names,
         )
     else:
         # Full precision until the weights are loaded.
@@ -257,7 +257,9 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
             new = nn.Linear(old.in_features, outputs, bias=old.bias is not None)
         else:
             assert isinstance(old, nn.Conv2d), "only layers that find_last_layer names"
-            shape = {name: getattr(old, name) for name in SHAPE}
+            # All attributes of a convolution other than its numbers of channels.
+            names = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
+            shape = {name: getattr(old, name) for name in names}
             new = nn.Conv2d(old.in_channels, outputs, bias=old.bias is not None, **shape)
     weight = next(old.parameters())
     new = new.to(weight.device, weight.dtype).train(old.training)

@@ -209,8 +209,7 @@ def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]
 
 
 def _ten_crops(ask: Ask, images: Tensor, share: float, side: int) -> Tensor:
-    views = ten_views(images, share, side)
-    each = torch.stack([log_probabilities(ask(view)) for view in views])
+    each = torch.stack([log_probabilities(ask(view)) for view in ten_views(images, share, side)])
     # The logarithm of the mean probability, computed from logarithms for numerical stability.
     return each.logsumexp(dim=0) - math.log(len(each))
 

@@ -65,7 +65,10 @@ class EfficientNetLite(nn.Module):
         blocks: list[nn.Module] = []
         before = STEM
         for index, (expansion, channels, repeats, stride, kernel) in enumerate(STAGES):
-            after = _scaled_channels(channels, size.width)
+            # The nearest multiple of 8 that is at least 90 % of the scaled number of channels.
+            wanted = channels * size.width
+            after = max(8, int(wanted + 4) // 8 * 8)
+            after += 8 if after < 0.9 * wanted else 0
             # The first and the last stage count as stem and head, so they are not repeated more.
             if 0 < index < len(STAGES) - 1:
                 repeats = math.ceil(repeats * size.depth)
@@ -129,20 +132,12 @@ def _layer(
     conv: nn.Conv2d
     if stride == 1:
         # With stride 1 and an odd kernel both paddings agree, and this one avoids a copy.
-        edge = kernel // 2
-        conv = nn.Conv2d(before, after, kernel, padding=edge, groups=groups, bias=False)
+        conv = nn.Conv2d(before, after, kernel, padding=kernel // 2, groups=groups, bias=False)
     else:
         conv = SameConv(before, after, kernel, stride, groups=groups, bias=False)
     # TensorFlow's epsilon, with which the weights were trained; torch has 1e-5.
     norm = nn.BatchNorm2d(after, eps=1e-3)
     return nn.Sequential(conv, norm, *([nn.ReLU6(inplace=True)] if active else []))
-
-
-def _scaled_channels(channels: int, width: float) -> int:
-    """Return the nearest multiple of 8 that is at least 90 % of the scaled number of channels."""
-    wanted = channels * width
-    rounded = max(8, int(wanted + 4) // 8 * 8)
-    return rounded + 8 if rounded < 0.9 * wanted else rounded
 
 
 def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) -> Model:

@@ -27,9 +27,6 @@ NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model"
 FILES = {**dict.fromkeys(TORCH_SUFFIXES, "torch"), ".onnx": "onnx", ".tflite": "tflite"}
 """The kind of model for each file suffix."""
 
-FOLDERS = ("hf", "clip", "dinov2")
-"""The kinds of models that may be stored as a folder."""
-
 for _name in SIZES:
     NAMED.add(_name, partial(load_efficientnet_lite, _name))
 
@@ -154,8 +151,9 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
         cards.insert(0, found)
     for model_card in cards:
         request = model_card.request(request)
-    is_torch = kind == "torch"
-    model = load_file(name, request, _load) if is_torch else ADAPTERS[kind].load(name, request)
+    model = (
+        load_file(name, request, _load) if kind == "torch" else ADAPTERS[kind].load(name, request)
+    )
     for model_card in cards:
         model_card.apply(model)
     return model
@@ -180,10 +178,10 @@ def _from_card(spec: str, request: Request) -> Model:
             f"{spec} names another card, {card.model}, as its model: name the model itself."
         )
     else:
-        # A folder with weights may be next to the card.
+        # A folder with weights, which these kinds of models may be, may be next to the card.
         near = card.path.parent / name
-        inner = f"{kind}:{near}" if kind in FOLDERS and near.is_dir() else card.model
-        model = _load(inner, card.request(request))
+        is_folder = kind in ("hf", "clip", "dinov2") and near.is_dir()
+        model = _load(f"{kind}:{near}" if is_folder else card.model, card.request(request))
         card.apply(model, names_outputs=kind != "clip")
     if card.name is None:
         model.name = spec

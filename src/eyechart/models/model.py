@@ -336,8 +336,7 @@ class Model:
     def mark(self, *settings: object) -> None:
         """Make the model's identity, if it has one, depend on these settings as well."""
         if self.identity:
-            content = f"{self.identity} {settings!r}"
-            self.identity = hashlib.sha256(content.encode()).hexdigest()
+            self.identity = hashlib.sha256(f"{self.identity} {settings!r}".encode()).hexdigest()
 
 
 def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:

@@ -4,6 +4,8 @@ Their names are in `registries`. Any image size works, since every network ends 
 pooling.
 """
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -30,30 +32,26 @@ def build_network(name: str, classes: int) -> nn.Module:
     if not colon or not architecture:
         raise unknown_name("network", name, ACCEPTED)
     if zoo not in ZOOS:
-        return _of_user(name, classes)
+        make, _ = import_object(name, classes_too=True)
+        with as_usage_error(lambda error: f"'{name}' failed: {in_one_line(error)}."):
+            made = make(classes) if callable(make) and not isinstance(make, nn.Module) else None
+        if not isinstance(made, nn.Module):
+            raise UsageError(
+                f"'{name}' must be a function that takes the number of classes and returns a"
+                f" torch.nn.Module, got {type(make if made is None else made).__name__}."
+            )
+        return made
     if zoo == "timm":
         timm = need("timm", "timm")
         if not timm.is_model(architecture):
             raise unknown_name("timm network", architecture, timm.list_models())
-        network: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=classes)
-        return network
+        return cast(
+            nn.Module, timm.create_model(architecture, pretrained=False, num_classes=classes)
+        )
     models = need("torchvision.models", "torchvision")
     if architecture not in models.list_models(module=models):
         raise unknown_name("torchvision network", architecture, models.list_models(module=models))
-    built: nn.Module = models.get_model(architecture, weights=None, num_classes=classes)
-    return built
-
-
-def _of_user(name: str, classes: int) -> nn.Module:
-    make, _ = import_object(name, classes_too=True)
-    with as_usage_error(lambda error: f"'{name}' failed: {in_one_line(error)}."):
-        network = make(classes) if callable(make) and not isinstance(make, nn.Module) else None
-    if not isinstance(network, nn.Module):
-        raise UsageError(
-            f"'{name}' must be a function that takes the number of classes and returns a"
-            f" torch.nn.Module, got {type(make if network is None else network).__name__}."
-        )
-    return network
+    return cast(nn.Module, models.get_model(architecture, weights=None, num_classes=classes))
 
 
 def _convolution(inner: int, outer: int, side: int = 3, stride: int = 1) -> nn.Conv2d:
@@ -89,9 +87,8 @@ class ResNet9(nn.Module):
         x = functional.max_pool2d(self.second(x), 2)
         x = functional.max_pool2d(self.third(x), 2)
         x = x + self.third_skip(x)
-        scores: Tensor = self.head(x.amax(dim=(2, 3)))
         # Small initial logits, so that the first steps do not overshoot.
-        return scores * 0.125
+        return cast(Tensor, self.head(x.amax(dim=(2, 3)))) * 0.125
 
 
 class _Residual(nn.Module):
@@ -137,8 +134,7 @@ class _PooledClassifier(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
-        scores: Tensor = self.head(self.body(images).mean(dim=(2, 3)))
-        return scores
+        return cast(Tensor, self.head(self.body(images).mean(dim=(2, 3))))
 
 
 class ResNet18(_PooledClassifier):
@@ -203,8 +199,7 @@ class ImageNetResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
-        scores: Tensor = self.head(self.body(self.stem(images)).mean(dim=(2, 3)))
-        return scores
+        return cast(Tensor, self.head(self.body(self.stem(images)).mean(dim=(2, 3))))
 
 
 def imagenet_resnet18(classes: int) -> ImageNetResNet:
@@ -238,9 +233,8 @@ class _WideBlock(nn.Module):
         """Return the features after the block."""
         ready = self.before(x)
         # Where the shape changes, the skip takes normalized features, as in the authors' code.
-        beside: Tensor = x if self.skip is None else self.skip(ready)
-        added: Tensor = self.body(ready) + beside
-        return added
+        beside = x if self.skip is None else self.skip(ready)
+        return cast(Tensor, self.body(ready) + beside)
 
 
 class WideResNet(_PooledClassifier):
@@ -326,5 +320,4 @@ class Multigrid(nn.Module):
                 # All scales are halved between groups; other networks halve their only scale.
                 grids = [_halved(grid) for grid in grids]
             grids = layer(grids)
-        scores: Tensor = self.head(torch.cat([grid.mean(dim=(2, 3)) for grid in grids], dim=1))
-        return scores
+        return cast(Tensor, self.head(torch.cat([grid.mean(dim=(2, 3)) for grid in grids], dim=1)))

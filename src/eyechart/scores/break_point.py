@@ -70,10 +70,15 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
     (value,) = _first_below(stacked([curve.pieces]), np.array([(curve.left + chance) / 2]), limit)
     # A replicate may start below chance; its break point is 0.
     drawn = _first_below(curve.refits, (curve.lefts + chance) / 2, limit)
-    factor = small_sample_factor(n_units)
-    intervals = [_interval(drawn, value, level, factor, limit) for level in LEVELS]
-    if np.isfinite(value):
-        intervals = [_with_gap(curve, float(value), ends) for ends in intervals]
+    intervals = [
+        _interval(drawn, value, level, small_sample_factor(n_units), limit) for level in LEVELS
+    ]
+    # A break point in an unobserved range may be anywhere in that range.
+    starts = [0.0, *(end for _, end in curve.observed)]
+    stops = [*(start for start, _ in curve.observed), 1.0]
+    for start, stop in zip(starts, stops, strict=True):
+        if start < value < stop:
+            intervals = [(min(low, start), max(high, stop)) for low, high in intervals]
     # Infinity is needed for percentiles only; elsewhere NaN marks an undetermined replicate.
     known = np.where(np.isinf(drawn), np.nan, drawn)
     point = BreakPoint(
@@ -94,20 +99,6 @@ def _first_below(curves: PPoly, levels: FloatArray, limit: float) -> FloatArray:
     first = np.where(is_below.any(axis=0), GRID[is_below.argmax(axis=0)], np.inf)
     # Beyond the limit too few samples support the fall, or it is extrapolated.
     return np.where(first <= limit, first, np.inf)
-
-
-def _with_gap(curve: Curve, value: float, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the interval, extended to the whole gap if the break point is in an unobserved range.
-
-    The break point may be anywhere in that range.
-    """
-    starts = [0.0, *(end for _, end in curve.observed)]
-    stops = [*(start for start, _ in curve.observed), 1.0]
-    low, high = ends
-    for start, stop in zip(starts, stops, strict=True):
-        if start < value < stop:
-            return min(low, start), max(high, stop)
-    return ends
 
 
 def _interval(

@@ -188,10 +188,8 @@ def mean_corruption_error(
         0.625
     """
     table = _table(baseline, errors, corruptions)
-    chosen = _chosen(errors, table, corruptions)
-    by_corruption = corruption_error(
-        {name: errors[name] for name in chosen}, table, clean, relative
-    )
+    chosen = {name: errors[name] for name in _chosen(errors, table, corruptions)}
+    by_corruption = corruption_error(chosen, table, clean, relative)
     return MeanCorruptionError(float(np.mean(list(by_corruption.values.values()))), by_corruption)
 
 

@@ -51,8 +51,7 @@ def cohen_kappa(table: FloatArray) -> FloatArray:
     observed, expected = agreement(table)
     # exact because hits are counts: an observer that is always correct has expected == 1
     room = np.where(expected < 1, 1 - expected, np.nan)
-    kappas: FloatArray = (observed - expected) / room
-    return kappas
+    return np.asarray((observed - expected) / room)
 
 
 Labels = ArrayLike | None
@@ -155,9 +154,13 @@ def error_consistency_with_humans(
         0.75
     """
     hits = _hits([model, *as_list(humans, "humans")])
-    pairs = [(0, row) for row in range(1, len(hits))]
     return _over_pairs(
-        hits, pairs, clusters, conditions=conditions, n_bootstrap=n_bootstrap, seed=seed
+        hits,
+        [(0, row) for row in range(1, len(hits))],
+        clusters,
+        conditions=conditions,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
     )
 
 
@@ -184,9 +187,13 @@ def error_consistency_of_humans(
         0.5
     """
     hits = _hits(as_list(humans, "humans"))
-    pairs = list(combinations(range(len(hits)), 2))
     return _over_pairs(
-        hits, pairs, clusters, conditions=conditions, n_bootstrap=n_bootstrap, seed=seed
+        hits,
+        list(combinations(range(len(hits)), 2)),
+        clusters,
+        conditions=conditions,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
     )
 
 
@@ -267,8 +274,7 @@ def _mean(kappas: FloatArray) -> FloatArray:
     count = known.sum(axis=0)
     total = np.where(known, kappas, 0).sum(axis=0)
     # NaN as divisor gives NaN without a warning.
-    mean: FloatArray = total / np.where(count > 0, count, np.nan)
-    return mean
+    return np.asarray(total / np.where(count > 0, count, np.nan))
 
 
 def _hits(rows: Rows) -> FloatArray:
@@ -296,5 +302,4 @@ def _numbered(labels: Labels, trials: int, role: str) -> NDArray[np.int64]:
         names = np.empty(0)
     if names.shape != (trials,) or names.dtype.kind not in "biufUS":
         raise UsageError(f"{role} must be a name or number for each of {trials} trials.")
-    numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1]
-    return numbers
+    return np.asarray(np.unique(names, return_inverse=True)[1])

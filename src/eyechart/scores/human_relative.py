@@ -126,9 +126,11 @@ def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[FloatAr
     check_comparable(human_curve, model_curve, ROLES)
     order, other = pair_orders(model_curve, human_curve, paired=False)
     # Humans and models are resampled independently, so that any human replicate can be the partner.
-    models = select_curves(model_curve.replicates, order)
-    humans = select_curves(human_curve.replicates, other)
-    return compared_scores(humans, models, human_curve.density)
+    return compared_scores(
+        select_curves(human_curve.replicates, other),
+        select_curves(model_curve.replicates, order),
+        human_curve.density,
+    )
 
 
 def ranges(human_curve: Curve, model_curve: Curve) -> list[Lead]:
@@ -171,8 +173,7 @@ def compared_scores(
     else:
         # Stacking curves with different breaks would give each of them the breaks of all others.
         pairs = zip(humans, models, strict=True)
-        four = [four_areas(*pair, density) for pair in pairs]
-        areas = np.array(four).T
+        areas = np.array([four_areas(*pair, density) for pair in pairs]).T
     human, model, human_ahead, model_ahead = areas
     # The formulas of `Areas`, for all pairs at once.
     hmris, mrsis = np.full(len(human), np.nan), np.zeros(len(model))

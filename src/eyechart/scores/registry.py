@@ -5,7 +5,7 @@ Tables, reports, files, gates and docs read `SCORES`; the formulas are in separa
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.statistic import (
@@ -14,9 +14,7 @@ from eyechart.scores.statistic import (
     expected_calibration_error,
     top5_accuracy,
 )
-
-if TYPE_CHECKING:
-    from eyechart.stats.estimate import Estimate
+from eyechart.stats.estimate import Estimate
 
 LABELS, HUMANS, BASELINE, CLEAN = "labels", "humans", "baseline", "clean images"
 """Data that a score may need: image labels, a human curve, a baseline's errors, clean images."""
@@ -391,13 +389,13 @@ def find(record: object, path: Sequence[str]) -> Any:
     return record
 
 
-def values_of(record: object) -> dict[str, "Estimate"]:
+def values_of(record: object) -> dict[str, Estimate]:
     """Return the available scores in the record of a corruption by name: r_a, hmri_a, error."""
     estimates = {score.name: find(record, score.record) for score in BY_PROPERTY}
     return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
 
-def computed_scores(predictions: Predictions, n_bootstrap: int, seed: int) -> dict[str, "Estimate"]:
+def computed_scores(predictions: Predictions, n_bootstrap: int, seed: int) -> dict[str, Estimate]:
     """Return the scores computed from labeled predictions; scores that lack data are left out."""
     statistics = {
         score.name: statistic

@@ -75,7 +75,6 @@ def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     return quotient
 
 
-TOP = 5
 N_BINS = 15
 """Number of bins of the calibration error."""
 
@@ -89,7 +88,7 @@ def top5_accuracy(predictions: Predictions) -> Statistic | None:
     rank = predictions.rank
     if rank is None or np.isnan(rank).any():
         return None
-    hits = (rank <= TOP).astype(np.float64)
+    hits = (rank <= 5).astype(np.float64)
     return Statistic(np.stack([hits, np.ones(len(hits))], axis=1), _share)
 
 

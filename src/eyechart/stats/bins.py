@@ -53,8 +53,7 @@ class Bins:
 
     def rows(self) -> "tuple[Bins, ...]":
         """Return one `Bins` object for each row of counts."""
-        both = zip(self.counts, self.hits, strict=True)
-        return tuple(Bins(self.edges, counts, hits) for counts, hits in both)
+        return tuple(Bins(self.edges, *both) for both in zip(self.counts, self.hits, strict=True))
 
     def only(self, kept: NDArray[np.bool_]) -> "Bins":
         """Return a copy in which all bins except `kept` are empty."""

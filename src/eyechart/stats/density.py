@@ -128,8 +128,7 @@ class Density:
         if end >= 1:
             return self
         places = np.union1d(self.pieces.x, [end])
-        pieces = refined(self.pieces, places)
-        heights = np.where(places[:-1] < end, pieces.c, 0.0)
+        heights = np.where(places[:-1] < end, refined(self.pieces, places).c, 0.0)
         return Density(PPoly(heights / PPoly(heights, places).integrate(0, 1), places))
 
     def between(self, origin: FloatArray, start: FloatArray, end: FloatArray) -> list[FloatArray]:

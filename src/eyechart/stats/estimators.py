@@ -139,8 +139,7 @@ def fit_spline(
     """
     one = Bins(bins.edges, bins.counts[None], bins.hits[None])
     ends = [None if value is None else np.array([value]) for value in (left, right)]
-    coefficients: FloatArray = fit_splines(one, min_per_bin, smoothing, ends[0], ends[1])[0]
-    return coefficients
+    return np.asarray(fit_splines(one, min_per_bin, smoothing, ends[0], ends[1])[0])
 
 
 def fit_splines(
@@ -245,8 +244,7 @@ def bin_rows(bins: Bins, min_per_bin: float) -> tuple[FloatArray, FloatArray]:
     """
     usable = bins.usable(min_per_bin)
     weight = np.sqrt(bins.counts[usable])
-    averages = _averages(tuple(bins.edges))[usable]
-    return averages * weight[:, None], bins.rates[usable] * weight
+    return _averages(tuple(bins.edges))[usable] * weight[:, None], bins.rates[usable] * weight
 
 
 @cache

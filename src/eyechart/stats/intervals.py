@@ -230,8 +230,7 @@ def exact_lower_bound(
     def excess(limit: float) -> float:
         return weighted_mean_cdf(values, weights, lowest, limit) - alpha
 
-    bound: float = mean if excess(mean) <= 0 else brentq(excess, lowest, mean, xtol=1e-13)
-    return bound
+    return mean if excess(mean) <= 0 else float(brentq(excess, lowest, mean, xtol=1e-13))
 
 
 def weighted_mean_cdf(

@@ -22,9 +22,6 @@ from eyechart.results.results_file import to_json
 from eyechart.results.schema import RESULTS_FILE, Results
 from eyechart.stats.estimate import Estimate
 
-REPORT_FILE = "report.html"
-"""The report that `eyechart report` writes into a run folder."""
-
 Setting = str | int | float | bool
 
 
@@ -90,7 +87,8 @@ def log_record(results: Results, scratch: Path, report: Path | None = None) -> L
     stored = scratch / RESULTS_FILE
     stored.write_text(to_json(results), encoding="utf-8")
     if report is None and results.folder is not None:
-        report = results.folder / REPORT_FILE
+        # Where `eyechart report` writes it.
+        report = results.folder / "report.html"
     return LogRecord(
         # resolved, because the name of "." is empty
         name=(resolved_path(results.folder).name if results.folder else "") or results.config.suite,

@@ -90,8 +90,14 @@ def load_torchvision(name: str, request: Request) -> Model:
         steps = torchvision_steps(spec, weights.transforms())
     percent = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     published = None if percent is None else float(percent) / 100
-    labels = weights.meta["categories"]
-    return build_model(spec, network, request, steps, published_accuracy=published, labels=labels)
+    return build_model(
+        spec,
+        network,
+        request,
+        steps,
+        published_accuracy=published,
+        labels=weights.meta["categories"],
+    )
 
 
 def torchvision_steps(spec: str, transforms: Untyped) -> Preprocessing:

@@ -25,9 +25,6 @@ from eyechart.models.model import Model, Preprocessing, as_usage_error, in_one_l
 
 Numbers = NDArray[Untyped]
 
-SOFTMAX_STEP = 1 / 256
-"""The step between 8-bit probabilities in TensorFlow Lite."""
-
 NUMBERS = {
     "tensor(float)": torch.float32,
     "tensor(float16)": torch.float16,
@@ -37,9 +34,6 @@ NUMBERS = {
 
 PLACE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 """The prefix of onnxruntime's error messages."""
-
-QUIET = 4
-"""The log level of onnxruntime at which only fatal errors are printed."""
 
 
 def load_onnx(name: str, request: Request) -> Model:
@@ -99,7 +93,8 @@ class Session:
 
 def _open_onnx(runtime: ModuleType, path: Path, device: torch.device) -> Untyped:
     options = runtime.SessionOptions()
-    options.log_severity_level = QUIET
+    # Only fatal errors are printed.
+    options.log_severity_level = 4
     # onnxruntime would otherwise ignore the limit on threads that was set for torch.
     options.intra_op_num_threads = torch.get_num_threads()
     providers: list[str | tuple[str, dict[str, int]]] = ["CPUExecutionProvider"]
@@ -174,7 +169,7 @@ class Tensor8:
         """Whether the tensor contains probabilities in steps of 1/256, whose sum is rarely 1."""
         # A probability of 0 is stored as the lowest integer.
         lowest = int(np.iinfo(self.dtype).min) if self.dtype.kind in "iu" else None
-        return self.zero == lowest and abs(self.scale - SOFTMAX_STEP) < 1e-6
+        return self.zero == lowest and abs(self.scale - 1 / 256) < 1e-6
 
 
 def load_tflite(name: str, request: Request) -> Model:

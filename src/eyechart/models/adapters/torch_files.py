@@ -157,7 +157,19 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
         except pickle.UnpicklingError:
             raise _distrust(path) from None
     program = move_to_device_pass(program, str(request.device))
-    example = _only_input(path, program)
+    names = program.graph_signature.user_inputs
+    values = [
+        node.meta["val"]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in names
+    ]
+    if len(values) != 1 or not isinstance(values[0], Tensor) or values[0].ndim != 4:
+        raise UsageError(
+            f"{path} must take one batch of images (B, 3, H, W), but was exported with"
+            f" {len(names)} inputs or a different shape: export it with one example input of this "
+            "shape."
+        )
+    example = values[0]
     height, width = example.shape[2:]
     side = input_side(
         path,
@@ -175,22 +187,6 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
         dtype=example.dtype,
         fixed_side=side is not None,
     )
-
-
-def _only_input(path: Path, program: ExportedProgram) -> Tensor:
-    names = program.graph_signature.user_inputs
-    values = [
-        node.meta["val"]
-        for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in names
-    ]
-    if len(values) != 1 or not isinstance(values[0], Tensor) or values[0].ndim != 4:
-        raise UsageError(
-            f"{path} must take one batch of images (B, 3, H, W), but was exported with"
-            f" {len(names)} inputs or a different shape: export it with one example input of this "
-            "shape."
-        )
-    return values[0]
 
 
 def _batch_limits(program: ExportedProgram, size: int | torch.SymInt) -> tuple[int, int | None]:

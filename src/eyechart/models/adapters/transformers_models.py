@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import numpy as np
 import torch
@@ -39,9 +40,6 @@ the closest method that tensors support.
 
 
 SIZES = ("small", "base", "large", "giant")
-HUB_ENTRY = "dinov2_vitg14_lc"
-"""DINOv2's giant model with the linear head on its last layer, as in the VCR study."""
-
 STEPS = Preprocessing(224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), interpolation="bicubic")
 """The preprocessing of DINOv2's evaluation, after resizing to 256 px and cropping to 224 px."""
 
@@ -65,8 +63,7 @@ class Scores(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits (B, K)."""
-        logits: Tensor = self.network(images).logits
-        return logits
+        return cast(Tensor, self.network(images).logits)
 
 
 def load_hf(name: str, request: Request, prefix: str = "hf") -> Model:
@@ -87,7 +84,8 @@ def load_dinov2(name: str, request: Request) -> Model:
     """Return the model given by a size, a repository, a folder, or torch hub's CHECKOUT[/ENTRY]."""
     path, spec = Path(name), f"dinov2:{name}"
     if (path / "hubconf.py").is_file():
-        folder, entry = path, HUB_ENTRY
+        # The giant model with the linear head on its last layer, as in the VCR study.
+        folder, entry = path, "dinov2_vitg14_lc"
     # CHECKOUT/ENTRY: the last part names a function, not a file.
     elif (path.parent / "hubconf.py").is_file() and not path.exists():
         folder, entry = path.parent, path.name
@@ -140,8 +138,12 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     The settings differ between kinds of processors, so their effect is measured on uniform images:
     the output size, and the values to which black and white are mapped.
     """
+    images = (Image.new("RGB", (STIMULUS, STIMULUS), color) for color in ("black", "white", "red"))
+    processed = [
+        np.asarray(processor(images=image, return_tensors="np")["pixel_values"]) for image in images
+    ]
     black, white, red = (
-        _processed(processor, color) for color in ((0, 0, 0), (255, 255, 255), (255, 0, 0))
+        values.reshape(values.shape[-3:]).astype(np.float64) for values in processed
     )
     height, width = black.shape[1:]
     low, high, seen = (values[:, height // 2, width // 2] for values in (black, white, red))
@@ -161,12 +163,6 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
         interpolation=_resampling(processor),
         channels="bgr" if reverse else "rgb",
     )
-
-
-def _processed(processor: Untyped, color: tuple[int, int, int]) -> NDArray[np.float64]:
-    image = Image.new("RGB", (STIMULUS, STIMULUS), color)
-    values = np.asarray(processor(images=image, return_tensors="np")["pixel_values"])
-    return values.reshape(values.shape[-3:]).astype(np.float64)
 
 
 def _channels(values: NDArray[np.float64]) -> Channels:
@@ -213,8 +209,7 @@ class ImageEncoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return features (B, C)."""
-        features: Tensor = self.projection(self.tower(pixel_values=images).pooler_output)
-        return features
+        return cast(Tensor, self.projection(self.tower(pixel_values=images).pooler_output))
 
 
 def load_clip(name: str, request: Request) -> Model:
@@ -275,8 +270,13 @@ def _from_open_clip(
     config = model.visual.preprocess_cfg
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else size
-    method = config.get("interpolation", "bicubic")
-    steps = normalizing(spec, (height, width), config["mean"], config["std"], method)
+    steps = normalizing(
+        spec,
+        (height, width),
+        config["mean"],
+        config["std"],
+        config.get("interpolation", "bicubic"),
+    )
     return model, model.visual, encoded, steps
 
 
@@ -311,8 +311,7 @@ def _from_transformers(
         def encode(some: Sequence[str]) -> Tensor:
             tokens = tokenizer(list(some), padding=True, truncation=True, return_tensors="pt")
             pooled = model.text_model(**tokens.to(request.device)).pooler_output
-            features: Tensor = model.text_projection(pooled)
-            return features
+            return cast(Tensor, model.text_projection(pooled))
 
         encoded = _encode(texts, encode)
     return model, ImageEncoder(model), encoded, steps

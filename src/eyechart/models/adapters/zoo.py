@@ -30,9 +30,6 @@ from eyechart.models.model import (
 # A context variable, so that only the thread that loads a model is kept offline.
 _offline = ContextVar("_offline", default=False)
 
-NEAR_ENOUGH = 40
-"""Maximum number of known names to list in an error."""
-
 
 class OfflineError(ConnectionError):
     """A model zoo tried to access the internet, which was not allowed."""
@@ -79,8 +76,10 @@ def _sentence(spec: str, request: Request, error: BaseException, repository: boo
     if kinds & {"RepositoryNotFoundError", "HFValidationError"}:
         return f"There is no model {spec}: check the name of the repository."
     if kinds & {"ConnectionError", "ConnectError", "URLError", "OfflineModeIsEnabled"}:
-        why = in_one_line(chain[-1])
-        return f"The weights of {spec} cannot be downloaded: {why}; check the network connection."
+        return (
+            f"The weights of {spec} cannot be downloaded: {in_one_line(chain[-1])}; check the"
+            " network connection."
+        )
     return f"Cannot load {spec}: {in_one_line(error)}."
 
 
@@ -186,7 +185,8 @@ def unknown_of_many(kind: str, name: str, known: Sequence[str], where: str) -> U
     """
     spelt = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), spelt, n=2)
-    if not near and len(known) > NEAR_ENOUGH:
+    # Too many to list all of them.
+    if not near and len(known) > 40:
         return UsageError(f"Unknown {kind} '{name}': {where} lists the known names.")
     names = " or ".join(f"'{spelt[one]}'" for one in near)
     hint = f"Did you mean {names}?" if near else f"Known: {', '.join(sorted(known))}."

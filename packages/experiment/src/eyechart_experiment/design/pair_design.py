@@ -18,7 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.corruptions.suites.suite import all_entries
 from eyechart.humans.human_responses import DIFFERENT, SAME
-from eyechart.humans.transfer import class_of
+from eyechart.humans.transfer import published_classes
 from eyechart_experiment.design.stimulus_design import (
     MAIN,
     PlannedStimulus,
@@ -291,7 +291,8 @@ def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
 def _kind(name: str) -> str:
     """Return the class of similar corruptions that contains this one, or else its family."""
     known = all_entries().get(name)
-    return class_of(name) or (name if known is None else known.corruption.family)
+    similar = published_classes().name_of(name)
+    return similar or (name if known is None else known.corruption.family)
 
 
 def strong_limits(sources: Sequence[StudyImage]) -> dict[str, float]:
