@@ -12,8 +12,7 @@ from PIL import Image
 
 import eyechart as ec
 from eyechart.core.csv_table import packaged_rows
-from eyechart.humans.consistency import consistency
-from eyechart.humans.human_fit import corrected_curve, corrected_for_chance
+from eyechart.humans.human_fit import consistency, corrected_curve, corrected_for_chance
 from eyechart.humans.human_responses import (
     Judgement,
     make_responses,

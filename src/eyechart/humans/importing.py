@@ -201,11 +201,11 @@ def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
             raise row.rejection(str(error).rstrip(".")) from None
         groups.setdefault((row["subj"], strength), []).append(index)
     delta_v = np.empty(len(rows))
-    for (_, strength), places in groups.items():
+    for (_, strength), indices in groups.items():
         # Values are assigned in random order, because the order of trials may carry meaning.
         # The seed is fixed, so that importing a table again gives the same Δv.
-        order = np.random.default_rng(0).permutation(len(places))
-        delta_v[places] = placement.spread(strength, len(places))[order]
+        order = np.random.default_rng(0).permutation(len(indices))
+        delta_v[indices] = placement.spread(strength, len(indices))[order]
     return delta_v
 
 

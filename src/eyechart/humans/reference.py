@@ -13,13 +13,14 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.registry import unknown_name
-from eyechart.humans.consistency import (
+from eyechart.humans.human_fit import (
+    FitOptions,
     check_rule,
     consistency,
+    fit_responses,
     is_clean,
     own_clean_responses,
 )
-from eyechart.humans.human_fit import FitOptions, fit_responses
 from eyechart.humans.human_responses import (
     CLEAN,
     HumanResponses,

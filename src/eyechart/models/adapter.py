@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -64,8 +64,7 @@ class Adapter:
         """Return the model with this name; the module in `home` is only imported by this call."""
         module, _, function = self.home.partition(":")
         load = getattr(import_module(f"eyechart.models.adapters.{module}"), function)
-        model: Model = load(name, request)
-        return model
+        return cast(Model, load(name, request))
 
 
 ADAPTERS: Registry[Adapter] = Registry("kind of model")

@@ -324,9 +324,9 @@ def _details(levels: Tensor, dim: int) -> Tensor:
     count = (length + 3) // 2
     parts = []
     for tap in range(4):
-        places = torch.arange(count, device=levels.device) * 2 - 2 + tap
+        indices = torch.arange(count, device=levels.device) * 2 - 2 + tap
         # Reflected at the outer edge of the last pixel, not at its center.
-        turn = places.remainder(2 * length)
+        turn = indices.remainder(2 * length)
         parts.append(levels.index_select(dim, torch.minimum(turn, 2 * length - 1 - turn)))
     return reduce(torch.add, (part * tap for part, tap in zip(parts, HIGH_PASS, strict=True)))
 
@@ -336,8 +336,8 @@ def _surrounded(levels: Tensor, width: int) -> Tensor:
     for dim, side in enumerate(levels.shape[2:], start=2):
         # A single pixel would have a period of 0.
         period = max(2 * (side - 1), 1)
-        places = torch.arange(-width, side + width, device=levels.device).remainder(period)
-        levels = levels.index_select(dim, torch.minimum(places, period - places))
+        indices = torch.arange(-width, side + width, device=levels.device).remainder(period)
+        levels = levels.index_select(dim, torch.minimum(indices, period - indices))
     return levels
 
 

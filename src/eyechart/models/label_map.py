@@ -113,8 +113,8 @@ def map_of(entries: list[str], source: str) -> LabelMap:
     if len(outputs) == CLASSES:
         picked = tuple(outputs[number] for number in range(CLASSES))
         return LabelMap(source, len(entries), picked)
-    places, names = zip(*kept, strict=True)
-    return LabelMap(source, len(entries), places, names)
+    indices, names = zip(*kept, strict=True)
+    return LabelMap(source, len(entries), indices, names)
 
 
 def read_names(path: Path) -> list[str]:

@@ -385,7 +385,7 @@ class EvaluateSettings(
 
     def checked(self) -> Self:
         """Return the settings; raise a UsageError if they are invalid or inconsistent."""
-        from eyechart.humans.consistency import check_rule
+        from eyechart.humans.human_fit import check_rule
         from eyechart.images.labels.spaces import RULES
 
         if self.testset is not None:

@@ -45,8 +45,7 @@ class Logger:
         store = getattr(import_module(f"eyechart.integrations.loggers.{module}"), function)
         # The packages emit deprecation warnings of their own dependencies.
         with warnings.catch_warnings(action="ignore"):
-            place: str = store(record)
-        return place
+            return str(store(record))
 
 
 LOGGERS: Registry[Logger] = Registry("logger")
