@@ -161,13 +161,11 @@ def read_model_vs_human(paths: Sequence[Path], options: ImportSettings) -> Human
             raise UsageError(
                 f"{path} must name the corruption of the images: pass a placement or a corruption."
             )
+        for row in file_rows:
+            check_corruption(row, options)
         # "sketch" for sketch_subject-01_….csv
         experiment = path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
-        names += [
-            name or row.cells.get("corruption") or experiment
-            for row in file_rows
-            if check_corruption(row, options)
-        ]
+        names += [name or row.cells.get("corruption") or experiment for row in file_rows]
     return make_responses(
         len(rows),
         **read_labels(rows, "category", "object_response", options),
@@ -251,15 +249,14 @@ def corruption_of(row: CsvRow, options: ImportSettings) -> str:
     return options.corruption or row.filled("corruption")
 
 
-def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
-    """Return True; raise a UsageError if the table and the option name different corruptions."""
+def check_corruption(row: CsvRow, options: ImportSettings) -> None:
+    """Raise a UsageError if the table and the option name different corruptions."""
     corruption = row.cells.get("corruption", "")
     if options.corruption and corruption not in ("", CLEAN, options.corruption):
         raise row.rejection(
             f"corruption is {corruption}, not {options.corruption}: omit --corruption, which is "
             "only for tables without that column"
         )
-    return True
 
 
 def read_labels(

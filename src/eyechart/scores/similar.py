@@ -5,7 +5,7 @@ everywhere) is reported next to a simultaneous test of the largest difference al
 Holm's correction. A model's scores are then compared between two of them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -158,11 +158,22 @@ def compare_curves(
             if curve is not None:
                 curves[name] = curve
         for a, b in combinations(curves, 2):
-            count = min(reference.count(a), reference.count(b))
+            one, two = curves[a], curves[b]
             try:
-                pairs.append(_compared(curves, a, b, metric, count))
+                rule = APART if bands_apart(one, two) else OVERLAP
+                # Experiments are resampled independently.
+                gap, chance, _ = resampled_gaps(one, two, paired=False)
             except UsageError as error:
                 reasons.append(f"{a} and {b}, {metric}: {error}")
+                continue
+            largest = float(np.abs(gap).max())
+            noise = np.abs(chance).max(axis=0)
+            p = bootstrap_p_value(noise >= largest)
+            # Similarity is decided by this upper limit: a difference that is not significant is
+            # not enough.
+            at_most = min(1.0, largest + float(np.quantile(noise, CONFIDENCE)))
+            count = min(reference.count(a), reference.count(b))
+            pairs.append(ComparedPair(a, b, metric, rule, p, p, largest, at_most, count, UNDECIDED))
     # One family of tests: accuracy and consistency of all pairs are corrected together.
     corrected = holm([pair.p for pair in pairs]).tolist()
     return [
@@ -244,21 +255,6 @@ def bands_apart(
     (low_one, high_one), (low_two, high_two) = one.band(GRID, level), two.band(GRID, level)
     apart = ((low_one > high_two) | (low_two > high_one)) & both
     return unbroken_ranges(GRID, apart)
-
-
-def _compared(
-    curves: Mapping[str, Curve], a: str, b: str, metric: str, n_responses: int
-) -> ComparedPair:
-    one, two = curves[a], curves[b]
-    rule = APART if bands_apart(one, two) else OVERLAP
-    # Experiments are resampled independently.
-    gap, chance, _ = resampled_gaps(one, two, paired=False)
-    largest = float(np.abs(gap).max())
-    noise = np.abs(chance).max(axis=0)
-    p = bootstrap_p_value(noise >= largest)
-    # Similarity is decided by this upper limit: a difference that is not significant is not enough.
-    at_most = min(1.0, largest + float(np.quantile(noise, CONFIDENCE)))
-    return ComparedPair(a, b, metric, rule, p, p, largest, at_most, n_responses, UNDECIDED)
 
 
 def _verdict(p: float, at_most: float, margin: float) -> str:

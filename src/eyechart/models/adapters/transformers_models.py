@@ -139,12 +139,11 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     the output size, and the values to which black and white are mapped.
     """
     images = (Image.new("RGB", (STIMULUS, STIMULUS), color) for color in ("black", "white", "red"))
-    processed = [
-        np.asarray(processor(images=image, return_tensors="np")["pixel_values"]) for image in images
-    ]
-    black, white, red = (
-        values.reshape(values.shape[-3:]).astype(np.float64) for values in processed
-    )
+    processed: list[NDArray[np.float64]] = []
+    for image in images:
+        values = np.asarray(processor(images=image, return_tensors="np")["pixel_values"])
+        processed.append(values.reshape(values.shape[-3:]).astype(np.float64))
+    black, white, red = processed
     height, width = black.shape[1:]
     low, high, seen = (values[:, height // 2, width // 2] for values in (black, white, red))
     # Pure red that appears in the last channel means BGR.
