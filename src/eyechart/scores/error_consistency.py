@@ -51,7 +51,8 @@ def cohen_kappa(table: FloatArray) -> FloatArray:
     observed, expected = agreement(table)
     # exact because hits are counts: an observer that is always correct has expected == 1
     room = np.where(expected < 1, 1 - expected, np.nan)
-    return np.asarray((observed - expected) / room)
+    kappas: FloatArray = (observed - expected) / room
+    return kappas
 
 
 Labels = ArrayLike | None
