@@ -277,8 +277,7 @@ def noise_level(images: Tensor) -> Tensor:
     ranked = torch.where(seen, details, inf).sort(dim=2).values
     # The two middle ranks, which coincide for an odd count: their mean is the median.
     middle = [ranked.gather(2, (count - 1 + k).clamp(min=0) // 2) for k in (0, 1)]
-    median = (middle[0] + middle[1]) / 2
-    return torch.where(count > 0, median / QUARTILE, 0.0).squeeze(2)
+    return torch.where(count > 0, (middle[0] + middle[1]) / 2 / QUARTILE, 0.0).squeeze(2)
 
 
 def denoise(images: Tensor, strength: float = 0.8, patch: int = 5, window: int = 13) -> Tensor:
