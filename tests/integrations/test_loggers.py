@@ -216,9 +216,7 @@ def example_logger(monkeypatch):
     module = ModuleType("eyechart.integrations.loggers.json_logger")
     module.log = log
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    logger = Logger(
-        name="json", title="JSON", home="json_logger:log", extra="json", packages=("json",)
-    )
+    logger = Logger(name="json", title="JSON", home="json_logger", extra="json", packages=("json",))
     monkeypatch.setitem(LOGGERS._items, "json", logger)
 
 

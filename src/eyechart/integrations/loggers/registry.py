@@ -1,4 +1,4 @@
-"""The loggers, each declared once: name, package, extra, and the function that stores results.
+"""The loggers, each declared once: name, package, extra, and the module that stores results.
 
 Nothing slow is imported here, because the command line lists the names.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Logger:
-    """Stores results with a function of a record, written "module:function" in `home`.
+    """Stores results with the function `log(record)` of the module `home`.
 
     `packages` must be importable; `extra` is the eyechart extra that installs them.
     """
@@ -41,11 +41,11 @@ class Logger:
 
     def log(self, record: "LogRecord") -> str:
         """Store the record; return a sentence that says where it is."""
-        module, _, function = self.home.partition(":")
-        store = getattr(import_module(f"eyechart.integrations.loggers.{module}"), function)
+        module = import_module(f"eyechart.integrations.loggers.{self.home}")
         # The packages emit deprecation warnings of their own dependencies.
         with warnings.catch_warnings(action="ignore"):
-            return str(store(record))
+            place: str = module.log(record)
+        return place
 
 
 LOGGERS: Registry[Logger] = Registry("logger")
@@ -54,7 +54,7 @@ for _logger in (
     Logger(
         name="mlflow",
         title="MLflow",
-        home="stores:log_to_mlflow",
+        home="mlflow_logger",
         extra="mlflow",
         # the last two for its default store, a local SQLite file
         packages=("mlflow", "sqlalchemy", "alembic"),
@@ -62,14 +62,14 @@ for _logger in (
     Logger(
         name="wandb",
         title="Weights & Biases",
-        home="stores:log_to_wandb",
+        home="wandb_logger",
         extra="wandb",
         packages=("wandb",),
     ),
     Logger(
         name="tensorboard",
         title="TensorBoard",
-        home="stores:log_to_tensorboard",
+        home="tensorboard_logger",
         extra="tensorboard",
         packages=("tensorboard",),
     ),
