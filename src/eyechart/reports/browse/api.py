@@ -79,7 +79,7 @@ def describe_samples(
     `same` (same prediction as for the clean image) are 1, 0, or −1 if unknown.
     """
     named = recorded.predictions(corruption, model, space)
-    predictions, samples = named.predictions, recorded.samples[corruption]
+    predictions, samples = named.predictions, recorded.samples(corruption)
     rows = samples["row"].to_numpy()
     # The last key counts first: Δv, then severity. The row number settles ties, so that the order
     # is the same in every reply.

@@ -1,11 +1,7 @@
 """The recorded samples of a run, one corruption at a time, with each model's predictions."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
-from threading import RLock
-from typing import Generic, TypeVar
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -34,31 +30,6 @@ OF_CATEGORIES = ("category_max", "category_sum")
 Tables = dict[tuple[str, str], pa.Table]
 """Rows by corruption and model."""
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
-
-
-class LastUsed(Generic[Key, Value]):
-    """Cache of the last `max_values` values that `make` returned, by key.
-
-    Threads wait for each other, so that no value is computed twice at the same time.
-    """
-
-    def __init__(self, make: Callable[[Key], Value], max_values: int) -> None:
-        self._make, self._max_values = make, max_values
-        self._kept: OrderedDict[Key, Value] = OrderedDict()
-        self._lock = RLock()
-
-    def __getitem__(self, key: Key) -> Value:
-        # Also held while a value is made: two images at once would need twice the memory.
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = self._make(key)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._max_values:
-                self._kept.popitem(last=False)
-            return self._kept[key]
-
 
 @dataclass(frozen=True, eq=False)
 class NamedPredictions:
@@ -79,20 +50,18 @@ class NamedPredictions:
 class RecordedPredictions:
     """The recorded predictions of a run. Tables are read on demand; recent tables are cached.
 
-    `samples` contains a table of the test set's columns for each corruption, ordered by sample
-    number.
+    `samples` returns a table of the test set's columns for a corruption, ordered by sample number.
+    The caches do not keep threads apart: `Browser` answers one request at a time.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.parts = Parts(run.folder / PREDICTIONS_FOLDER)
         # One more than corruptions, because the clean samples are needed with any of them.
-        self.samples: LastUsed[str, pa.Table] = LastUsed(self._read_samples, KEPT + 1)
-        self._tables: LastUsed[str, Tables] = LastUsed(self._read, KEPT)
+        self.samples = lru_cache(KEPT + 1)(self._read_samples)
+        self._tables = lru_cache(KEPT)(self._read)
         # A model has at most two label spaces, native and entry16.
-        self._named: LastUsed[tuple[str, str, str], NamedPredictions] = LastUsed(
-            self._name, KEPT * 2 * len(run.models)
-        )
+        self._named = lru_cache(KEPT * 2 * len(run.models))(self._name)
 
     @property
     def corruptions(self) -> tuple[str, ...]:
@@ -116,7 +85,7 @@ class RecordedPredictions:
         If the model has no scores in this space, its first label space is used instead.
         """
         spaces = self.model(model).spaces
-        return self._named[corruption, model, space if space in spaces else next(iter(spaces))]
+        return self._named(corruption, model, space if space in spaces else next(iter(spaces)))
 
     def corruption_of(self, row: int) -> str | None:
         """Return the corruption of a sample, or None if there is no such sample."""
@@ -128,17 +97,17 @@ class RecordedPredictions:
 
     def index(self, corruption: str, row: int) -> int:
         """Return the index of a sample within its corruption; the sample must exist."""
-        return int(np.searchsorted(self.samples[corruption]["row"].to_numpy(), row))
+        return int(np.searchsorted(self.samples(corruption)["row"].to_numpy(), row))
 
     def sample(self, corruption: str, row: int) -> pa.Table:
         """Return one sample as a table of one row, with the test set's columns."""
-        return self.samples[corruption].slice(self.index(corruption, row), 1)
+        return self.samples(corruption).slice(self.index(corruption, row), 1)
 
     def clean_sample(self, image: str) -> pa.Table | None:
         """Return the clean sample of an image; None if the run has no such sample."""
         if not self.has_clean:
             return None
-        clean = self.samples[CLEAN]
+        clean = self.samples(CLEAN)
         matching = clean.filter(pc.equal(clean["image"], image))
         return matching.slice(0, 1) if len(matching) else None
 
@@ -163,7 +132,7 @@ class RecordedPredictions:
     @cached_property
     def _true_labels(self) -> dict[str, tuple[str | None, str | None]]:
         """The label and the category of every image, by name."""
-        table = self.samples[CLEAN if self.has_clean else self.corruptions[0]]
+        table = self.samples(CLEAN if self.has_clean else self.corruptions[0])
         columns = (table[name].to_pylist() for name in ("image", "label", "category"))
         return {name: (label, category) for name, label, category in zip(*columns, strict=True)}
 
@@ -193,12 +162,11 @@ class RecordedPredictions:
             for name in self.run.models
         }
 
-    def _name(self, key: tuple[str, str, str]) -> NamedPredictions:
-        corruption, name, space = key
+    def _name(self, corruption: str, name: str, space: str) -> NamedPredictions:
         model = self.model(name)
         rule = self.run.config.rule if space == ENTRY16 else None
         labels = dict(zip(self._true_labels, self._labels(model, space).tolist(), strict=True))
-        shared = {**self._tables[corruption], **self._clean}
+        shared = {**self._tables(corruption), **self._clean}
         reader = PredictionReader(self.parts.folder, labels, rule, self.has_clean, shared)
         names = CATEGORIES if space == ENTRY16 else model.outputs or class_names()
         return NamedPredictions(space, reader.outcomes(name, corruption), names)

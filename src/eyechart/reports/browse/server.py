@@ -6,9 +6,8 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
@@ -28,8 +27,9 @@ from eyechart.reports.browse.api import (
     describe_samples,
     describe_tests,
 )
-from eyechart.reports.browse.recorded_predictions import LastUsed, RecordedPredictions
+from eyechart.reports.browse.recorded_predictions import RecordedPredictions
 from eyechart.reports.browse.sample_images import PublishedImages, RegeneratedImages
+from eyechart.reports.html.page import page_file
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import Report
 
@@ -82,16 +82,17 @@ class Browser:
         self._clean_images = images
         # One per run, so that none is ever dropped: each keeps the list of clean images, which
         # is slow to collect.
-        self._makers: LastUsed[int, PublishedImages | RegeneratedImages] = LastUsed(
-            self._maker, max(1, len(report.runs))
-        )
-        self._images: LastUsed[tuple[int, int, bool], bytes] = LastUsed(self._draw, KEPT)
+        self._makers = lru_cache(None)(self._maker)
+        self._images = lru_cache(KEPT)(self._draw)
         self._lock = Lock()
 
     def reply(self, path: str, query: str) -> Reply:
         """Return the reply for a URL path and query; errors are replies with a message."""
         try:
-            return self._reply(path, query)
+            # One request at a time: two images at once would need twice the memory, and no table,
+            # image or page is made twice.
+            with self._lock:
+                return self._reply(path, query)
         except RequestError as error:
             return plain_reply({"error": str(error)}, error.status)
         except UsageError as error:
@@ -100,13 +101,13 @@ class Browser:
     def _reply(self, path: str, query: str) -> Reply:
         if path in STATIC:
             name, kind = STATIC[path]
-            text = _template(name)
-            return Reply(200, kind, (_colors() + text if name == STYLE else text).encode())
+            text = page_file(name)
+            if name == STYLE:
+                # The report's style sheet defines the color variables up to its first blank line.
+                text = page_file("report.css").partition("\n\n")[0] + "\n" + text
+            return Reply(200, kind, text.encode())
         if path == "/":
-            # From Python 3.12 on, `cached_property` has no lock: two requests would both render the
-            # page.
-            with self._lock:
-                return Reply(200, HTML, self._page, is_report=True)
+            return Reply(200, HTML, self._page, is_report=True)
         if path == "/api/runs":
             _Query(query, ())
             return plain_reply(
@@ -151,7 +152,7 @@ class Browser:
         is_clean = query.parameters.get("clean", "0")
         if is_clean not in ("0", "1"):
             raise RequestError(400, f"clean must be 0 or 1, got {is_clean!r}.")
-        return Reply(200, PNG, self._images[sample.run, sample.row, is_clean == "1"])
+        return Reply(200, PNG, self._images(sample.run, sample.row, is_clean == "1"))
 
     def _run(self, query: "_Query") -> int:
         run = query.whole("run")
@@ -174,18 +175,17 @@ class Browser:
         is_published = run.results.images.stimulus == FILES
         return (PublishedImages if is_published else RegeneratedImages)(run, self._clean_images)
 
-    def _draw(self, key: tuple[int, int, bool]) -> bytes:
-        run, row, is_clean = key
+    def _draw(self, run: int, row: int, is_clean: bool) -> bytes:
         recorded = self.recorded[run]
         corruption = recorded.corruption_of(row)
         assert corruption is not None
         table = recorded.sample(corruption, row)
         if not is_clean:
-            return _png(self._makers[run].corrupted(table))
+            return _png(self._makers(run).corrupted(table))
         clean = recorded.clean_sample(table["image"][0].as_py())
         if clean is None:
             raise UsageError("This run has no clean images.")
-        return _png(self._makers[run].clean(clean))
+        return _png(self._makers(run).clean(clean))
 
 
 class _Query:
@@ -225,16 +225,6 @@ def _png(image: Tensor) -> bytes:
     levels = image.permute(1, 2, 0).contiguous().numpy()
     Image.fromarray(levels).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
-
-
-def _template(name: str) -> str:
-    return files("eyechart.reports.html").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _colors() -> str:
-    """Return the beginning of the report's style sheet, which defines the color variables."""
-    # The first blank line of the file ends the definitions of the variables.
-    return _template("report.css").partition("\n\n")[0] + "\n"
 
 
 LOOPBACK = "127.0.0.1"

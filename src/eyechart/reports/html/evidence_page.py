@@ -25,7 +25,7 @@ from eyechart.reports.gate_texts import (
     value_text,
 )
 from eyechart.reports.html.html_table import SPACE, Column, Table, TableRow, text_columns
-from eyechart.reports.html.page import render_document
+from eyechart.reports.html.page import render_page
 from eyechart.reports.number_text import p_value_text, percent_text
 from eyechart.reports.titles import corruption_title, space_title, suite_title
 from eyechart.results.schema import RESULTS_FILE
@@ -44,7 +44,7 @@ def evidence_html(results: GateResults, path: Path) -> str:
     """Return the page; `path` is where it will be, for links to the runs."""
     models = dict.fromkeys(result.model for result in results.rules)
     runs = [("new", results.new)] + ([("old", results.old)] if results.old is not None else [])
-    return render_document(
+    return render_page(
         "evidence.html",
         title=f"Release evidence: {', '.join(models)}",
         results=results,

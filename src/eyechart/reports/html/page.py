@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
@@ -40,38 +40,28 @@ def page_templates() -> Environment:
     )
 
 
-def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
-    """Return the text of a page with charts, styles and scripts embedded."""
-    # Slow to import, and not needed by pages without charts.
-    from plotly.offline import get_plotlyjs
+def render_page(template: str, charts: Sequence[Chart] | None = None, **values: object) -> str:
+    """Return the text of a page with styles and scripts embedded.
 
-    scripts = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")}
-    scripts |= {"plotly": _script(get_plotlyjs())}
+    Without `charts`, the page has no charts, and its only script sets the theme.
+    """
+    scripts = {"theme": _script(page_file("theme.js"))}
+    if charts is not None:
+        # Slow to import, and not needed by pages without charts.
+        from plotly.offline import get_plotlyjs
+
+        scripts |= {name: _script(page_file(f"{name}.js")) for name in ("report", "charts")}
+        scripts["plotly"] = _script(get_plotlyjs())
+        values["specs"] = _specs(charts)
+    # Only these scripts are allowed.
+    digests = (b64encode(sha256(text.encode()).digest()).decode() for text in scripts.values())
     return (
         page_templates()
         .get_template(template)
         .render(
             **values,
-            policy=_policy(scripts),
-            css=Markup(_template("report.css")),
-            specs=_specs(charts),
-            scripts=scripts,
-            generator=Markup(GENERATOR),
-            version=__version__,
-        )
-    )
-
-
-def render_document(template: str, **values: object) -> str:
-    """Return the text of a page without charts, whose only script sets the theme."""
-    scripts = {"theme": _script(_template("theme.js"))}
-    return (
-        page_templates()
-        .get_template(template)
-        .render(
-            **values,
-            policy=_policy(scripts),
-            css=Markup(_template("report.css")),
+            policy=POLICY.format(" ".join(f"'sha256-{digest}'" for digest in digests)),
+            css=Markup(page_file("report.css")),
             scripts=scripts,
             generator=Markup(GENERATOR),
             version=__version__,
@@ -110,13 +100,8 @@ def is_page(path: Path) -> bool:
         return False
 
 
-def _policy(scripts: Mapping[str, Markup]) -> str:
-    """Return a content security policy that allows only these scripts."""
-    digests = (b64encode(sha256(text.encode()).digest()).decode() for text in scripts.values())
-    return POLICY.format(" ".join(f"'sha256-{digest}'" for digest in digests))
-
-
-def _template(name: str) -> str:
+def page_file(name: str) -> str:
+    """Return the text of a style sheet, script or page."""
     return (files("eyechart.reports.html") / "templates" / name).read_text(encoding="utf-8")
 
 
