@@ -11,10 +11,11 @@ from eyechart.core.errors import UsageError
 from eyechart.reports.hidden_paths import HIDEABLE, hidden_kinds, hide_paths, names_without_folders
 from eyechart.reports.html.html_table import Table
 from eyechart.reports.html.report_page import render_report, report_results
-from eyechart.reports.html.structure_view import Grid, HeldOutImage, View
+from eyechart.reports.html.structure_view import View
 from eyechart.reports.series.report import load_report
 from eyechart.reports.terminal.model_card import card_of
 from eyechart.results.results_file import load
+from eyechart.structure.study_results import HeldOutExample
 from report_pages import NAMES, SECRET, Page, private_run
 from report_runs import make_once
 
@@ -79,9 +80,11 @@ def test_the_page_says_what_is_hidden(private):
 
 
 def test_paths_of_other_studies_are_hidden_too(private):
-    image = HeldOutImage("data:image/png;base64,AAAA", "cat", "dog", False)
+    image = HeldOutExample(
+        image="data:image/png;base64,AAAA", label="cat", prediction="dog", is_right=False
+    )
     table = Table("structure-0", "Accuracy", (), ())
-    view = View("Held out", f"Trained in /home/{SECRET}/nets.", table, (), (Grid("1", (image,)),))
+    view = View("Held out", f"Trained in /home/{SECRET}/nets.", table, (), (("1", (image,)),))
     report = load_report([private], hide=("paths",))
     hidden = everything(render_report(report, structure=[view]))
     assert SECRET not in hidden and "AAAA" in hidden

@@ -34,7 +34,7 @@ from eyechart.reports.figures.paper_style import (
 from eyechart.reports.series.curves import AreaPanel, CurvePanel, area_panels_of, curve_panels
 from eyechart.reports.series.palette import AREA_TINTS, AREAS, HUMAN_COLOR
 from eyechart.reports.series.report import Report, TestSection
-from eyechart.reports.titles import short_space, suite_title
+from eyechart.reports.titles import corruption_title, short_space, suite_title
 from eyechart.scores.registry import PROPERTIES
 
 CURVE_HEIGHT = 1.35
@@ -116,7 +116,7 @@ def _draw_curve_panel(
 ) -> None:
     """Draw one corruption: accuracy, consistency or both."""
     unit_square(axes)
-    axes.set_title(drawable(series[0].title))
+    axes.set_title(drawable(corruption_title(series[0].corruption)))
     order = list(looks)
     for panel in series:
         if panel.humans is not None:
@@ -166,7 +166,7 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
     several = len({panel.letter for panel in series}) > 1
     for panel_axes, panel in zip(axes, series, strict=True):
         _draw_area_panel(panel_axes, panel)
-        title = drawable(panel.title)
+        title = drawable(corruption_title(panel.corruption))
         panel_axes.set_title(f"{title}, $s_{panel.letter}$" if several else title)
     label = " and ".join(dict.fromkeys(PROPERTIES[panel.letter] for panel in series))
     label_outer(axes, VISUAL_CHANGE, label)

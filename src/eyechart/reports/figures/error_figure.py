@@ -46,7 +46,7 @@ from eyechart.reports.series.model_errors import (
     why_no_mce,
 )
 from eyechart.reports.series.report import ModelEntry, Report
-from eyechart.reports.titles import suite_title
+from eyechart.reports.titles import corruption_title, suite_title
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
@@ -150,7 +150,7 @@ def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...
     looks = model_styles(models)
     figure, axes = panels(len(series), HEIGHT)
     for panel_axes, panel in zip(axes, series, strict=True):
-        panel_axes.set_title(drawable(panel.title, 20))
+        panel_axes.set_title(drawable(corruption_title(panel.corruption), 20))
         for line in panel.lines:
             look = looks[line.model.name]
             panel_axes.plot(

@@ -170,7 +170,10 @@ def draw_human_index(section: TestSection, space: str, corruption: str) -> Figur
         title = f"{next(named)} {PROPERTIES[letter]} $s_{letter}${scale}"
         axes = figure.add_subplot(grid[index, -1], title=title)
         _draw_curves(axes, panel, looks)
-        has_gaps |= panel.has_gaps
+        # Some model has a range of visual change with too few samples.
+        has_gaps |= any(
+            sum(end - start for start, end in curve.score.observed) < 0.98 for curve in panel.curves
+        )
     legend(figure, [*category_patches(section.models), *_keys(with_humans, has_gaps)])
     return figure
 
@@ -245,12 +248,12 @@ def plan_ranks(report: Report) -> Planned:
     elif not report.discrete.corruptions and report.discrete.note:
         yield report.discrete.note
     for panel in rank_panels(report):
-        yield Drawing(
-            ("ranks", panel.corruption),
-            f"{panel.title}: ImageNet-C against VCR; numbers: ranks; triangles: models that"
-            " change ranks, filled if significant; error bars: 95 %.",
-            partial(draw_ranks, panel),
+        corruption = panel.rankings.subject
+        caption = (
+            f"{corruption_title(corruption)}: ImageNet-C against VCR; numbers: ranks; triangles:"
+            " models that change ranks, filled if significant; error bars: 95 %."
         )
+        yield Drawing(("ranks", corruption), caption, partial(draw_ranks, panel))
 
 
 def draw_ranks(panel: RankPanel) -> Figure:
@@ -270,9 +273,8 @@ def draw_ranks(panel: RankPanel) -> Figure:
 def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, ModelStyle]) -> None:
     scores = [panel.score(way, model) for model in panel.models]
     in_order = [looks[model.name] for model in panel.models]
-    labels = [
-        f"{panel.score_text(way, model)} ({panel.rank(way, model):g})" for model in panel.models
-    ]
+    ranks = panel.rankings.ranks[way].ranks
+    labels = [f"{panel.score_text(way, model)} ({ranks[model.name]:g})" for model in panel.models]
     low, high = np.transpose([score.interval95 for score in scores])
     draw_bars(axes, in_order, np.array([score.value for score in scores]), (low, high), labels)
     axes.set_xlim(0, 1)

@@ -33,13 +33,14 @@ from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.image_strips import (
     ImageStrip,
     StripImage,
-    StripPrediction,
+    has_failed,
     image_strip,
 )
 from eyechart.reports.series.palette import BLUE, CORRECT, INCORRECT, VERMILION
 from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.series.visual_change import Spread, SpreadGrid, spread_grids
 from eyechart.reports.titles import corruption_title, suite_title
+from eyechart.results.schema import ExamplePrediction
 from eyechart.testsets.coverage import PAPER_BINS, TEXT_BINS
 
 HEIGHT = 1.25
@@ -252,16 +253,16 @@ def _draw_image(axes: Axes, image: StripImage, x: float, top: float) -> None:
     _text(axes, middle, top + SIDE + 0.75 * LINE, truth, ha="center", color=MUTED, style="italic")
 
 
-def _draw_prediction(axes: Axes, prediction: StripPrediction | None, x: float, y: float) -> None:
+def _draw_prediction(axes: Axes, prediction: ExamplePrediction | None, x: float, y: float) -> None:
     middle = x + SIDE / 2
     if prediction is None:
         _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)
         return
-    failed = prediction.has_failed
+    failed = has_failed(prediction)
     color = INCORRECT if failed else CORRECT
-    text = drawable(prediction.prediction.prediction, FITS)
+    text = drawable(prediction.prediction, FITS)
     _text(axes, middle, y, text, ha="center", color=color)
-    confidence = prediction.prediction.confidence
+    confidence = prediction.confidence
     mark = "✗" if failed else "✓"
     sure = "" if confidence is None else f" {100 * confidence:.0f} %"
     _text(axes, middle, y + LINE, f"{mark}{sure}", ha="center", color=color)

@@ -1,7 +1,6 @@
 """Strips of example images along visual change, with each model's predictions."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -10,11 +9,11 @@ from PIL import Image, UnidentifiedImageError
 from eyechart.core.phrases import listed
 from eyechart.reports.html.html_table import delta, number, percent
 from eyechart.reports.html.page import image_uri
-from eyechart.reports.series.image_strips import StripPrediction, image_strip
+from eyechart.reports.series.image_strips import image_strip, outcome_of
 from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_title
 from eyechart.results.runs import Run
-from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage
+from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
 from eyechart.testsets.plan import CLEAN
 
 SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
@@ -35,40 +34,6 @@ MARKS = {
 FIRST_FAILURE = Markup(' <strong class="first">first failure</strong>')
 
 
-@dataclass(frozen=True)
-class Frame:
-    """One image of a strip, with a line for each model's prediction.
-
-    `image`: a data URI, "" if the file is missing. `predictions`: pairs of a model's name and text.
-    """
-
-    image: str
-    alt: str
-    example: ExampleImage
-    delta_v: Markup
-    strength: Markup
-    predictions: tuple[tuple[str, Markup], ...]
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether no corruption was applied."""
-        return self.example.corruption == CLEAN
-
-
-@dataclass(frozen=True)
-class Strip:
-    """The images of a corruption, from mild to strong. `note`: a remark, "" for none."""
-
-    frames: tuple[Frame, ...]
-    note: str
-
-    @property
-    def axis(self) -> str:
-        """The quantity by which the images are ordered."""
-        measured = any(frame.example.delta_v for frame in self.frames)
-        return "visual change (Δv)" if measured else "severity"
-
-
 def example_keys(report: Report) -> Iterator[Key]:
     """Yield the key of every example image in the strips."""
     for section in report.sections:
@@ -78,26 +43,31 @@ def example_keys(report: Report) -> Iterator[Key]:
 
 def strip_of(
     report: Report, section: TestSection, corruption: str, images: Mapping[Key, str]
-) -> Strip:
-    """Return the strip of a corruption: the clean image first, then ordered by visual change."""
+) -> dict[str, object]:
+    """Return the strip of a corruption: the clean image first, then ordered by visual change.
+
+    The page names its contents: each frame has an image (a data URI, "" if the file is missing) and
+    a line for each model's prediction; a note is "" for none.
+    """
     strip = image_strip(report, section, corruption)
     if not strip.images:
-        return Strip((), "This run stored no example images of this corruption.")
+        return {"frames": (), "note": "This run stored no example images of this corruption."}
     if not any((image.run, image.example.file) in images for image in strip.images):
-        return Strip((), "The example images are no longer next to results.json.")
+        return {"frames": (), "note": "The example images are no longer next to results.json."}
     failures = {model.name: strip.first_failure(model) for model in section.models}
     frames = tuple(
-        Frame(
-            images.get((image.run, image.example.file), ""),
-            _alt(image.example),
-            image.example,
-            number(delta, image.example.delta_v),
-            _strength(image.example),
-            tuple(
+        {
+            "image": images.get((image.run, image.example.file), ""),
+            "alt": _alt(image.example),
+            "example": image.example,
+            "is_clean": image.is_clean,
+            "delta_v": number(delta, image.example.delta_v),
+            "strength": _strength(image.example),
+            "predictions": tuple(
                 (name, _prediction_line(prediction, is_first_failure=failures[name] == index))
                 for name, prediction in image.predictions.items()
             ),
-        )
+        }
         for index, image in enumerate(strip.images)
     )
     notes = []
@@ -113,18 +83,22 @@ def strip_of(
             f"{listed(silent)} ran separately from the others and stored no predictions for these "
             "images."
         )
-    return Strip(frames, " ".join(notes))
+    # The quantity by which the images are ordered.
+    is_measured = any(image.example.delta_v for image in strip.images)
+    axis = "visual change (Δv)" if is_measured else "severity"
+    return {"frames": frames, "note": " ".join(notes), "axis": axis}
 
 
-def _prediction_line(prediction: StripPrediction, is_first_failure: bool) -> Markup:
+def _prediction_line(prediction: ExamplePrediction, is_first_failure: bool) -> Markup:
     """Return a model's prediction with its confidence and whether it is correct."""
-    sign, words = MARKS[prediction.verdict]
+    outcome = outcome_of(prediction)
+    sign, words = MARKS[outcome]
     line = Markup('<b class="{}">{} {}</b> <q>{}</q> <i>{} confidence</i>').format(
-        prediction.verdict,
+        outcome,
         sign,
         words,
-        prediction.prediction.prediction,
-        number(percent, prediction.prediction.confidence),
+        prediction.prediction,
+        number(percent, prediction.confidence),
     )
     return line + (FIRST_FAILURE if is_first_failure else Markup(""))
 

@@ -1,7 +1,6 @@
 """What is needed to re-run an evaluation: its command, versions, images, models and settings."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from markupsafe import Markup
@@ -35,29 +34,14 @@ LEFT_OUT = ("models", "corruptions", "means_over", "fit", "images")
 """Settings that the page shows elsewhere."""
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """The provenance of a run.
-
-    `facts`: pairs of a name and a value. `skipped`: sentences on what was skipped, and why.
-    """
-
-    title: str
-    command: str
-    facts: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
-    skipped: tuple[str | Markup, ...]
-    where: str
-
-
-def provenance_of(report: Report, index: int) -> Provenance:
-    """Return the provenance of a run."""
+def provenance_of(report: Report, index: int) -> dict[str, object]:
+    """Return the content of the page for the provenance of a run, as the template names it."""
     run = report.runs[index]
-    return Provenance(
-        f"Run {index + 1}: {suite_title(run.config.suite)}",
-        run.results.run.command,
-        tuple(_facts(run)),
-        (
+    return {
+        "title": f"Run {index + 1}: {suite_title(run.config.suite)}",
+        "command": run.results.run.command,
+        "facts": list(_facts(run)),
+        "tables": (
             _models(run, index),
             _two_columns(
                 f"versions-{index}",
@@ -68,9 +52,10 @@ def provenance_of(report: Report, index: int) -> Provenance:
             _settings(run, index),
             _files(report, index),
         ),
-        tuple(_skipped(report, run)),
-        RESULTS_FILE if PATHS in report.hidden else str(run.folder / RESULTS_FILE),
-    )
+        # Sentences on what was skipped, and why.
+        "skipped": list(_skipped(report, run)),
+        "where": RESULTS_FILE if PATHS in report.hidden else str(run.folder / RESULTS_FILE),
+    }
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:

@@ -101,57 +101,43 @@ def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
         yield replace(chart, id=identity)
 
 
-class Placing:
-    """The charts of a report that are not placed yet."""
-
-    def __init__(self, charts: tuple[Chart, ...]) -> None:
-        self._left = list(charts)
-
-    def take(
-        self, *kinds: str, section: int | None = None, corruption: str | None = None
-    ) -> tuple[Chart, ...]:
-        """Return the unplaced charts of these kinds, or all unplaced charts if no kind is given."""
-        collected = [
-            chart
-            for chart in self._left
-            if (not kinds or chart.kind in kinds)
-            and (section is None or chart.section == section)
-            and (corruption is None or chart.corruption == corruption)
-        ]
-        self._left = [chart for chart in self._left if chart not in collected]
-        return tuple(sorted(collected, key=_order))
-
-
-def _order(chart: Chart) -> tuple[str, int]:
-    # Accuracy before consistency, human categories before the models' native classes.
-    return chart.property, 0 if chart.space == "entry16" else 1
+def _placed(
+    charts: Sequence[Chart], *kinds: str, section: int | None = None, corruption: str | None = None
+) -> list[Chart]:
+    """Return the charts of these kinds: accuracy before consistency, human categories first."""
+    selected = [
+        chart
+        for chart in charts
+        if chart.kind in kinds
+        and (section is None or chart.section == section)
+        and (corruption is None or chart.corruption == corruption)
+    ]
+    return sorted(selected, key=lambda chart: (chart.property, chart.space != "entry16"))
 
 
 def _test_section(
-    report: Report, index: int, charts: Placing, images: Mapping[Key, str]
+    report: Report, index: int, charts: Sequence[Chart], images: Mapping[Key, str]
 ) -> dict[str, object]:
     """Return the content of the page for one test, as the template names it."""
     section = report.sections[index]
-    # A chart is taken once: the panels of corruptions get their severity charts before the section
-    # on errors takes the rest.
     return {
         "index": index,
         "title": suite_title(section.suite),
         "summaries": [summarize(report, section, model) for model in section.models],
         "summary": summary_table(report, section, index),
-        "main_charts": charts.take("main-score", section=index),
+        "main_charts": _placed(charts, "main-score", section=index),
         "verdicts": [verdict_on(section, model) for model in section.models],
         "about_humans": about_humans(section),
         "flow": list(flow_tables(section, index)),
         "leaderboard": leaderboard(report, section, index),
-        "standing_charts": charts.take("human-index", "areas", section=index, corruption=""),
+        "standing_charts": _placed(charts, "human-index", "areas", section=index, corruption=""),
         "panels": [
             _panel(report, index, number, charts, images)
             for number in range(len(section.corruptions))
         ],
         "overviews": list(overviews(report, section, index)),
         "error_tables": list(error_tables(report, section, index)),
-        "error_charts": charts.take("mce", "severity", section=index),
+        "error_charts": _placed(charts, "mce", section=index),
         "breakdowns": list(breakdowns(section, index)),
         "pairs": pair_table(section, index),
         "agreement": agreement_table(section, index),
@@ -161,7 +147,7 @@ def _test_section(
 
 
 def _panel(
-    report: Report, index: int, number: int, charts: Placing, images: Mapping[Key, str]
+    report: Report, index: int, number: int, charts: Sequence[Chart], images: Mapping[Key, str]
 ) -> dict[str, object]:
     """Return the content of the page for one corruption, as the template names it."""
     section = report.sections[index]
@@ -171,10 +157,10 @@ def _panel(
         "id": f"corruption-{index}-{number}",
         "title": corruption_title(name),
         "suite": suite_title(section.suite),
-        "charts": charts.take("curves", section=index, corruption=name)
-        + charts.take("severity", section=index, corruption=name),
-        "human_charts": charts.take("human-index", section=index, corruption=name)
-        + charts.take("areas", section=index, corruption=name),
+        "charts": _placed(charts, "curves", section=index, corruption=name)
+        + _placed(charts, "severity", section=index, corruption=name),
+        "human_charts": _placed(charts, "human-index", section=index, corruption=name)
+        + _placed(charts, "areas", section=index, corruption=name),
         "strip": strip_of(report, section, name, images),
         "note": f"{MARK} {listed(trained)}: {MEANING}." if trained else "",
         "humans": _human_reference(section, name),
@@ -264,10 +250,7 @@ def _render(
     structure: Sequence[View],
 ) -> str:
     present = {name for section in report.sections for name in section.standings.scores}
-    placing = Placing(charts)
-    # Studies show their charts themselves; left here, they would appear again among the others.
-    placing.take("structure")
-    views = [_test_section(report, index, placing, images) for index in range(len(report.sections))]
+    views = [_test_section(report, index, charts, images) for index in range(len(report.sections))]
     return render_page(
         "report.html",
         charts,
@@ -277,14 +260,12 @@ def _render(
         model_indices={model.name: index for index, model in enumerate(report.models)},
         views=views,
         rank_tables=[] if report.is_single else list(rank_tables(report)),
-        rank_charts=placing.take("ranks"),
-        overlap_charts=placing.take("overlap"),
+        rank_charts=_placed(charts, "ranks"),
+        overlap_charts=_placed(charts, "overlap"),
         coverage=coverage_table(report),
-        coverage_charts=placing.take("coverage"),
-        histograms=placing.take("histogram"),
-        human_charts=placing.take("humans"),
-        # Last: charts that have no section above.
-        other_charts=placing.take(),
+        coverage_charts=_placed(charts, "coverage"),
+        histograms=_placed(charts, "histogram"),
+        human_charts=_placed(charts, "humans"),
         runs=[provenance_of(report, index) for index in range(len(report.runs))],
         meanings=[(score.symbol, score.meaning) for score in LEADERBOARD if score.name in present],
         notes=_notes(report),

@@ -43,6 +43,7 @@ from eyechart.structure.structure_settings import describe_protocol
 from eyechart.structure.study_results import (
     AccuracyEstimate,
     FoldScore,
+    HeldOutExample,
     HoldoutResults,
     SuperclassModelScore,
     SuperclassResults,
@@ -57,30 +58,18 @@ MOST_MODELS = 4
 THUMBNAIL = 128
 """Side length of held-out images on the page, in px."""
 
+Grid = tuple[str, tuple[HeldOutExample, ...]]
+"""The title of a split and its held-out images."""
+
 LEGEND: Spec = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
 
 
 @dataclass(frozen=True)
-class HeldOutImage:
-    """A held-out image; `image` is a data URL."""
-
-    image: str
-    label: str
-    prediction: str
-    is_right: bool
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The held-out images of one split."""
-
-    title: str
-    cells: tuple[HeldOutImage, ...]
-
-
-@dataclass(frozen=True)
 class View:
-    """The content of the page for one study; `parts` is the table of its superclasses."""
+    """The content of the page for one study; `parts` is the table of its superclasses.
+
+    `grids`: the held-out images of each split, below its title; `image` is a data URL.
+    """
 
     title: str
     text: str
@@ -255,9 +244,9 @@ def _grid(fold: FoldScore, folder: Path, is_style: bool) -> Grid:
             image = _thumbnail(folder / example.image)
         except OSError:
             continue
-        cells.append(HeldOutImage(image, example.label, example.prediction, example.is_right))
+        cells.append(example.model_copy(update={"image": image}))
     title = f"{fold.name}: {100 * fold.held_out.value:.0f} % correct" if is_style else fold.name
-    return Grid(title, tuple(cells))
+    return title, tuple(cells)
 
 
 def _thumbnail(path: Path) -> str:

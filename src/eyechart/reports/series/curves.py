@@ -10,7 +10,7 @@ from itertools import pairwise
 from eyechart.core.phrases import listed
 from eyechart.reports.number_text import delta_v_text, estimate_text
 from eyechart.reports.series.palette import AREAS
-from eyechart.reports.series.report import ModelEntry, OfCorruption, TestSection, lacks_data
+from eyechart.reports.series.report import ModelEntry, TestSection, lacks_data
 from eyechart.reports.titles import corruption_words, ranges_in_words, space_title
 from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers, SampledCurve
 from eyechart.results.model_results import PropertyResults
@@ -53,7 +53,7 @@ class CurveSeries:
 
 
 @dataclass(frozen=True, eq=False)
-class CurvePanel(OfCorruption):
+class CurvePanel:
     """All curves of one property ("a" or "p") under one corruption in one label space.
 
     `humans`: the comparison that contains the human curve. `notes`: why models have no curve.
@@ -74,13 +74,6 @@ class CurvePanel(OfCorruption):
     def gaps(self) -> list[Range]:
         """The ranges of Δv without observations, according to the first model's samples."""
         return gaps(self.curves[0].score.observed)
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether any model has a range of visual change with too few samples."""
-        return any(
-            sum(end - start for start, end in curve.score.observed) < 0.98 for curve in self.curves
-        )
 
     def area_text(self, area: float) -> str:
         """Return the area under a curve as text, formatted like R."""
@@ -272,7 +265,7 @@ def _humans(panel: CurvePanel) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class AreaPanel(OfCorruption):
+class AreaPanel:
     """A model compared with humans under one corruption, by one property ("a" or "p")."""
 
     model: ModelEntry
@@ -301,21 +294,18 @@ class AreaPanel(OfCorruption):
             ("MRSI", estimate_text(self.comparison.mrsi, mrsi)),
         )
 
-    def significant(self, side: str) -> list[Range]:
-        """Return the ranges in which "humans" or "model" is ahead and 83 % bands are disjoint."""
-        return _ranges(self.comparison.significant, side)
-
     def in_words(self) -> str:
         """Return a sentence that says who is ahead in which ranges of Δv."""
         sentences = [
             f"{verb} ahead at Δv {ranges_in_words(ranges)}"
             for side, verb in (("humans", "humans are"), ("model", "the model is"))
-            if (ranges := _ranges(self.comparison.leads, side))
+            if (ranges := ranges_ahead(self.comparison.leads, side))
         ]
         return f"{self.model.short}: {listed(sentences) or 'neither is ahead'}"
 
 
-def _ranges(leads: Iterable[Lead], side: str) -> list[Range]:
+def ranges_ahead(leads: Iterable[Lead], side: str) -> list[Range]:
+    """Return the ranges in which "humans" or "model" is ahead."""
     return [(lead.start, lead.end) for lead in leads if lead.who == side]
 
 

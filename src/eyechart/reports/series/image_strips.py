@@ -14,29 +14,22 @@ from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePredic
 from eyechart.testsets.plan import CLEAN
 
 
-@dataclass(frozen=True, eq=False)
-class StripPrediction:
-    """A model's prediction for an example."""
+def outcome_of(prediction: ExamplePrediction) -> str:
+    """Return the outcome of a prediction: "right", "wrong", "same", "other" or "unknown".
 
-    prediction: ExamplePrediction
+    Without a label, the outcome is "same" if the prediction equals the prediction for the clean
+    image, otherwise "other". Without a prediction for the clean image, it is "unknown".
+    """
+    if prediction.correct is not None:
+        return "right" if prediction.correct else "wrong"
+    if prediction.consistent is not None:
+        return "same" if prediction.consistent else "other"
+    return "unknown"
 
-    @property
-    def verdict(self) -> str:
-        """The outcome: "right", "wrong", "same", "other" or "unknown".
 
-        Without a label, the outcome is "same" if the prediction equals the prediction for the clean
-        image, otherwise "other". Without a prediction for the clean image, it is "unknown".
-        """
-        if self.prediction.correct is not None:
-            return "right" if self.prediction.correct else "wrong"
-        if self.prediction.consistent is not None:
-            return "same" if self.prediction.consistent else "other"
-        return "unknown"
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the prediction is incorrect or, without a label, differs from the clean one."""
-        return self.verdict in ("wrong", "other")
+def has_failed(prediction: ExamplePrediction) -> bool:
+    """Return whether a prediction is incorrect or, without a label, differs from the clean one."""
+    return outcome_of(prediction) in ("wrong", "other")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +39,7 @@ class StripImage:
     run: int
     path: Path
     example: ExampleImage
-    predictions: Mapping[str, StripPrediction]
+    predictions: Mapping[str, ExamplePrediction]
 
     @property
     def is_clean(self) -> bool:
@@ -69,7 +62,7 @@ class ImageStrip:
         """Return the index of the first corrupted image on which a model fails."""
         for index, image in enumerate(self.images):
             prediction = image.predictions.get(model.name)
-            if prediction is not None and prediction.has_failed and not image.is_clean:
+            if prediction is not None and has_failed(prediction) and not image.is_clean:
                 return index
         return None
 
@@ -115,7 +108,7 @@ def image_strip(report: Report, section: TestSection, corruption: str) -> ImageS
 
 def _predictions(
     report: Report, section: TestSection, example: ExampleImage, run: int, index: int
-) -> dict[str, StripPrediction]:
+) -> dict[str, ExamplePrediction]:
     """Return the models' predictions for an example, each from the model's run."""
     predictions = {}
     for model in section.models:
@@ -123,12 +116,8 @@ def _predictions(
         # Another run may have stored its examples in a different order.
         for position in (index,) if model.run == run else range(len(examples)):
             other = examples[position]
-            is_same = _sample(other) == _sample(example)
-            if is_same and model.name in other.predictions:
-                predictions[model.name] = StripPrediction(other.predictions[model.name])
+            samples = {(one.corruption, one.row, one.image) for one in (example, other)}
+            if len(samples) == 1 and model.name in other.predictions:
+                predictions[model.name] = other.predictions[model.name]
                 break
     return predictions
-
-
-def _sample(example: ExampleImage) -> tuple[str, int, str]:
-    return example.corruption, example.row, example.image

@@ -9,7 +9,7 @@ from typing import Literal
 
 from eyechart.core.phrases import listed
 from eyechart.reports.number_text import percent_text, with_unit
-from eyechart.reports.series.report import ModelEntry, OfCorruption, TestSection, lacks_data
+from eyechart.reports.series.report import ModelEntry, TestSection, lacks_data
 from eyechart.reports.titles import corruption_words, groups_of, space_title, title_below
 from eyechart.results.model_results import NormalizedErrors, SpaceResults
 from eyechart.scores.registry import SCORES
@@ -96,19 +96,9 @@ class MeanErrorPoint:
     score: Estimate
 
     @property
-    def model(self) -> ModelEntry:
-        """The model."""
-        return self.row.model
-
-    @property
-    def value(self) -> float:
-        """The mean error relative to the baseline."""
-        return self.score.value
-
-    @property
     def text(self) -> str:
         """The mean error as text."""
-        return with_unit(self.value, SCORES[self.mean])
+        return with_unit(self.score.value, SCORES[self.mean])
 
     @property
     def clean_text(self) -> str:
@@ -135,7 +125,7 @@ def mean_errors_in_words(
     """
     points = next(iter(panels.values()))
     space = points[0].row.space
-    if len(points) == 1 or lacks_data((point.model for point in points), space):
+    if len(points) == 1 or lacks_data((point.row.model for point in points), space):
         errors = [
             f"{name} has {', '.join(texts)}" for name, texts in _errors_by_model(panels).items()
         ]
@@ -145,14 +135,14 @@ def mean_errors_in_words(
         )
     lowest = []
     for name, points in panels.items():
-        best = min(points, key=lambda point: point.value)
-        lowest.append(f"{best.model.short} has the lowest {MEANS[name]}, {best.text}")
+        best = min(points, key=lambda point: point.score.value)
+        lowest.append(f"{best.row.model.short} has the lowest {MEANS[name]}, {best.text}")
     points = next(iter(panels.values()))
     clean = min(points, key=lambda point: point.clean_error)
     return (
         f"Errors relative to {section.standings.board.baseline} against errors on clean"
         f" images, among {space_title(space)}; lower is better:"
-        f" {', '.join(lowest)}; {clean.model.short} has the lowest error on clean images,"
+        f" {', '.join(lowest)}; {clean.row.model.short} has the lowest error on clean images,"
         f" {clean.clean_text}."
     )
 
@@ -162,8 +152,10 @@ def _errors_by_model(panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> dict[st
     by_model: dict[str, list[str]] = {}
     for name, points in panels.items():
         for point in points:
-            by_model.setdefault(point.model.short, []).append(f"{MEANS[name]} {point.text}")
-    clean = {point.model.short: point.clean_text for points in panels.values() for point in points}
+            by_model.setdefault(point.row.model.short, []).append(f"{MEANS[name]} {point.text}")
+    clean = {
+        point.row.model.short: point.clean_text for points in panels.values() for point in points
+    }
     return {name: [*means, f"clean error {clean[name]}"] for name, means in by_model.items()}
 
 
@@ -207,7 +199,7 @@ class SeverityLine:
 
 
 @dataclass(frozen=True, eq=False)
-class SeverityPanel(OfCorruption):
+class SeverityPanel:
     """The models' errors at the severities of one corruption, in one label space."""
 
     corruption: str

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eyechart.core.phrases import listed
 from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.report import ModelEntry, Report
-from eyechart.reports.titles import corruption_title, corruption_words
+from eyechart.reports.titles import corruption_words
 from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import CURVE_SCORES, SCORES
 from eyechart.stats.estimate import Estimate
@@ -34,16 +34,6 @@ class RankPanel:
     perhaps: frozenset[str]
 
     @property
-    def corruption(self) -> str:
-        """The corruption's name without its suite."""
-        return self.rankings.subject
-
-    @property
-    def title(self) -> str:
-        """The corruption's title."""
-        return corruption_title(self.corruption)
-
-    @property
     def ways(self) -> tuple[str, ...]:
         """The names of the ranking methods."""
         return tuple(self.rankings.ranks)
@@ -56,15 +46,6 @@ class RankPanel:
         """Return a model's ranking score as text; accuracies are formatted like error rates."""
         return estimate_text(self.score(way, model), DECLARED.get(way, SCORES["error"]))
 
-    def rank(self, way: str, model: ModelEntry) -> float:
-        """Return a model's rank."""
-        return self.rankings.ranks[way].ranks[model.name]
-
-    def rank_interval(self, way: str, model: ModelEntry) -> tuple[float, float]:
-        """Return the 95 % interval of a model's rank."""
-        low, high = self.rankings.ranks[way].intervals[model.name]
-        return low, high
-
     def in_words(self) -> str:
         """Return which model each method ranks first, and which models change ranks."""
         short = {model.name: model.short for model in self.models}
@@ -76,7 +57,7 @@ class RankPanel:
         more = "no two models change ranks significantly"
         if moved:
             more = f"{listed(moved)} change ranks significantly"
-        return f"Under {corruption_words(self.corruption)}: {', '.join(leaders)}; {more}."
+        return f"Under {corruption_words(self.rankings.subject)}: {', '.join(leaders)}; {more}."
 
 
 def swap_sentences(

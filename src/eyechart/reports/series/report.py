@@ -7,7 +7,7 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.reports.hidden_paths import hidden_kinds, hide_in_runs
 from eyechart.reports.series.palette import COLORS
-from eyechart.reports.titles import corruption_title, short_names
+from eyechart.reports.titles import short_names
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.ranking_comparison import (
     Rankings,
@@ -40,17 +40,6 @@ class ModelEntry:
     def space(self, name: str) -> SpaceResults | None:
         """Return the model's scores in a label space; None if it was not scored there."""
         return self.results.spaces.get(name)
-
-
-class OfCorruption:
-    """Base class for contents that belong to one corruption."""
-
-    corruption: str
-
-    @property
-    def title(self) -> str:
-        """The corruption's title."""
-        return corruption_title(self.corruption)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from eyechart.core.phrases import at_least, plural
 from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.number_text import delta_v_text
-from eyechart.reports.series.report import OfCorruption, Report, TestSection
+from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.testsets.coverage import CorruptionCoverage
@@ -19,7 +19,7 @@ FIXED, CONTINUOUS = WITH_LEVELS, VCR
 
 
 @dataclass(frozen=True)
-class Spread(OfCorruption):
+class Spread:
     """Distribution of Δv under one corruption in one test set."""
 
     suite: str

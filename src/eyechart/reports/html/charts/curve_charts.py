@@ -27,6 +27,7 @@ from eyechart.reports.series.curves import (
     CurveSeries,
     area_panels,
     curve_panel,
+    ranges_ahead,
 )
 from eyechart.reports.series.human_curves import (
     HumanLine,
@@ -35,7 +36,7 @@ from eyechart.reports.series.human_curves import (
 )
 from eyechart.reports.series.palette import AREAS, COLORS, DASHES
 from eyechart.reports.series.report import Report, TestSection
-from eyechart.reports.titles import corruption_words, space_title
+from eyechart.reports.titles import corruption_title, corruption_words, space_title
 from eyechart.results.curve_results import HumanExperiment, Numbers, SampledCurve
 from eyechart.scores.registry import PROPERTIES
 
@@ -57,7 +58,9 @@ def curve_charts(section: TestSection, index: int, dashes: Mapping[str, str]) ->
             if panel.humans is not None:
                 traces.append(_human_trace(panel.humans.line))
             traces.append(_counts_trace(panel.curves[0]))
-            title = f"{panel.title}: {PROPERTIES[letter]} among {space_title(space)}"
+            title = (
+                f"{corruption_title(corruption)}: {PROPERTIES[letter]} among {space_title(space)}"
+            )
             yield make_chart(
                 "curves", title, panel.in_words(), traces,
                 _curve_layout(panel, min_per_bin), section=index, space=space,
@@ -199,7 +202,7 @@ def area_charts(section: TestSection, index: int) -> Iterator[Chart]:
         panels = area_panels(section, space, corruption, letter)
         if panels:
             first, count, name = panels[:MOST], len(panels), PROPERTIES[letter]
-            title = f"{first[0].title}: areas of {name} for humans and model"
+            title = f"{corruption_title(corruption)}: areas of {name} for humans and model"
             selection = ""
             if len(first) < count:
                 title += f", the first {len(first)} of {count} models"
@@ -240,7 +243,7 @@ def _area_traces(panels: Sequence[AreaPanel]) -> list[Spec]:
 def _significant(panel: AreaPanel) -> Iterator[Spec]:
     """Yield a line above the curves for the ranges in which the 83 % bands are disjoint."""
     for side in ("humans", "model"):
-        ranges = panel.significant(side)
+        ranges = ranges_ahead(panel.comparison.significant, side)
         if ranges:
             name = f"{AREAS[side][0]} by more than the 83 % bands"
             yield {

@@ -272,7 +272,9 @@ def _rank_chart(panel: RankPanel) -> Chart:
     data += [
         _triangle(model, names[model.name]) for model in panel.models if model.name in panel.changed
     ]
-    title = f"{panel.title}: models by fixed and by continuous strengths"
+    title = (
+        f"{corruption_title(panel.rankings.subject)}: models by fixed and by continuous strengths"
+    )
     layout = {
         "height": RANK_MARGIN + RANK_ROW * len(panel.models),
         "template": template(bar={**BARS, **RANK_TEXT}),
@@ -281,12 +283,14 @@ def _rank_chart(panel: RankPanel) -> Chart:
         "xaxis": axis("fraction correct or unchanged", range=[-0.05, 1.02]),
         "yaxis": names_axis(),
     }
-    return make_chart("ranks", title, panel.in_words(), data, layout, corruption=panel.corruption)
+    return make_chart(
+        "ranks", title, panel.in_words(), data, layout, corruption=panel.rankings.subject
+    )
 
 
 def _rank_bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:
-    score, rank = panel.score(way, model), panel.rank(way, model)
-    low, high = panel.rank_interval(way, model)
+    score, ranking = panel.score(way, model), panel.rankings.ranks[way]
+    rank, (low, high) = ranking.ranks[model.name], ranking.intervals[model.name]
     color, pattern = WAYS[panel.ways.index(way) % len(WAYS)]
     return {
         "type": "bar",
@@ -357,20 +361,20 @@ def mce_charts(section: TestSection, index: int) -> Iterator[Chart]:
 
 def _mean_error_point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
     axes = "" if panel == 0 else "2"
-    look = {**INTERVAL, "color": point.model.color}
-    ends = point.row.clean_interval
+    model, ends = point.row.model, point.row.clean_interval
+    look = {**INTERVAL, "color": model.color}
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": escape(point.model.short),
-        "legendgroup": point.model.name,
+        "name": escape(model.short),
+        "legendgroup": model.name,
         "x": [rounded(point.clean_error)],
-        "y": [rounded(point.value)],
+        "y": [rounded(point.score.value)],
         "customdata": [[point.clean_text, point.text]],
         "error_x": {} if ends is None else {**look, **error_bar([point.clean_error], [ends])},
         "error_y": {**look, **interval_bar(point.score)},
         "marker": {
-            "color": point.model.color,
+            "color": model.color,
             "size": 10,
             "symbol": SYMBOLS[number % len(SYMBOLS)],
         },
@@ -378,7 +382,7 @@ def _mean_error_point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
         "yaxis": f"y{axes}",
         "hovertemplate": "clean error %{customdata[0]}, %{customdata[1]}"
         "<extra>%{fullData.name}</extra>",
-        "meta": {"model": point.model.name},
+        "meta": {"model": model.name},
     }
 
 
@@ -418,7 +422,8 @@ def severity_charts(section: TestSection, index: int, dashes: Mapping[str, str])
                 for number, line in enumerate(panel.lines)
             ]
             yield make_chart(
-                "severity", f"{panel.title}: errors by severity", panel.in_words(), traces,
+                "severity", f"{corruption_title(panel.corruption)}: errors by severity",
+                panel.in_words(), traces,
                 SEVERITY_LAYOUT, section=index, space=space, corruption=panel.corruption,
             )  # fmt: skip
 

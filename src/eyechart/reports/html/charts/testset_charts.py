@@ -123,7 +123,7 @@ def _coverage_bars(spreads: Sequence[Spread]) -> Spec:
         "orientation": "h",
         "name": escape(spreads[0].suite_title),
         "x": numbers(spread.coverage.paper for spread in spreads),
-        "y": [escape(spread.title) for spread in spreads],
+        "y": [escape(corruption_title(spread.corruption)) for spread in spreads],
         "marker": _look(suite),
         "texttemplate": "%{x:.1%}",
         "textposition": "auto",
