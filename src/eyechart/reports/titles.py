@@ -1,7 +1,7 @@
 """Titles and short names of models, corruptions, suites, label spaces and human references."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 
 from eyechart.core.errors import UsageError
@@ -49,6 +49,25 @@ def _short(name: str) -> str:
     defenses, bare = split_name(name)
     is_file = PurePath(bare).suffix.lower() in (*FILES, *CARD_SUFFIXES)
     return defenses + PurePath(bare).stem if is_file else name
+
+
+def unique_names(
+    names: Iterable[str], form: str = "{} ({})", fold: Callable[[str], str] = str
+) -> list[str]:
+    """Return names of which repeated ones are numbered; names are equal if they are when folded.
+
+    Example:
+        >>> unique_names(["net", "net", "other", "net"])
+        ['net', 'net (2)', 'other', 'net (3)']
+    """
+    unique: dict[str, str] = {}
+    for name in names:
+        text, number = name, 1
+        while fold(text) in unique:
+            number += 1
+            text = form.format(name, number)
+        unique[fold(text)] = text
+    return list(unique.values())
 
 
 def plain_name(text: str) -> str:

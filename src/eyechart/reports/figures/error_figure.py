@@ -130,9 +130,7 @@ def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
 
 
 def _mark(axes: Axes, clean: float, score: Estimate, look: ModelStyle, full: bool) -> None:
-    value = 100 * score.value
-    # An undetermined interval is drawn with length zero.
-    ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
+    value, ends = 100 * score.value, _ends(score)
     # Slightly shifted, so that no interval hides another.
     shift = ScaledTranslation((-2.5 if full else 2.5) / 72, 0, axes.figure.dpi_scale_trans)
     where = axes.transData + shift
@@ -143,6 +141,11 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: ModelStyle, full: boo
         clean, value, marker=look.marker, color=look.color, markersize=4.5,
         markerfacecolor=look.color if full else "white", linestyle="", transform=where,
     )  # fmt: skip
+
+
+def _ends(score: Estimate) -> list[float]:
+    # An undetermined interval is drawn with length zero.
+    return [100 * (end if np.isfinite(end) else score.value) for end in score.interval95]
 
 
 def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...]) -> Figure:
@@ -184,10 +187,13 @@ def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
             for column in columns
         ]
         shift = (index - (len(rows) - 1) / 2) * wide
-        look = {"width": 0.9 * wide, "color": looks[row.model.name].color, "hatch": _hatch(index)}
         for middle, score in enumerate(values):
             if score is not None and score.is_known:
-                _draw_bar(axes, middle + shift, score, look)
+                axes.bar(
+                    middle + shift, 100 * score.value, edgecolor="white", linewidth=0,
+                    width=0.9 * wide, color=looks[row.model.name].color, hatch=_hatch(index),
+                )  # fmt: skip
+                axes.plot([middle + shift] * 2, _ends(score), color="black", linewidth=0.6)
     axes.axhline(100, **BASELINE)
     for index in range(1, len(columns)):
         if columns[index].group != columns[index - 1].group:
@@ -209,13 +215,6 @@ def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
 def _hatch(index: int) -> str:
     """Return the hatch that distinguishes a model's bars without color."""
     return HATCHES[index % len(HATCHES)] * (DENSE // 2)
-
-
-def _draw_bar(axes: Axes, index: float, score: Estimate, look: dict[str, Any]) -> None:
-    value = 100 * score.value
-    axes.bar(index, value, edgecolor="white", linewidth=0, **look)
-    ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
-    axes.plot([index, index], ends, color="black", linewidth=0.6)
 
 
 def plan_error_tables(report: Report) -> Planned:

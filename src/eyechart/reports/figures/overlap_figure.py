@@ -13,7 +13,6 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from eyechart.overlap.accuracy_table import STANDARD
@@ -130,10 +129,11 @@ def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
             color = "white" if score >= DARK else INK
             text = MISSING if np.isnan(score) else f"{100 * score:.0f}"
             axes.text(column, row, text, ha="center", va="center", color=color, fontsize=SMALL)
-    _set_off(axes.get_xticklabels(), overlap)
-    _set_off(axes.get_yticklabels(), overlap)
-    for index, name in enumerate(overlap.names):
+    labels = zip(axes.get_xticklabels(), axes.get_yticklabels(), strict=True)
+    for index, (name, both) in enumerate(zip(overlap.names, labels, strict=True)):
         if name in overlap.selected:
+            for label in both:
+                label.set_fontweight("bold")
             axes.add_patch(
                 Rectangle((index - 0.5, index - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=1)
             )
@@ -144,12 +144,6 @@ def _scale(figure: Figure, axes: list[Axes]) -> None:
     bar = figure.colorbar(shades, ax=axes, shrink=0.5, label="overlapping score × 100")
     bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
     bar.outline.set_visible(False)
-
-
-def _set_off(labels: list[Text], overlap: OverlapPanel) -> None:
-    for label, name in zip(labels, overlap.names, strict=True):
-        if name in overlap.selected:
-            label.set_fontweight("bold")
 
 
 def draw_sizes(steps: Sequence[ThresholdRange[str]], threshold: float | None = None) -> Figure:

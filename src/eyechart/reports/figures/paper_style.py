@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS, HUMAN_COLOR
 from eyechart.reports.series.report import ModelEntry, Report, TestSection
+from eyechart.reports.titles import unique_names
 from eyechart.results.curve_results import SampledCurve
 
 COLUMN, PAGE = 3.3, 6.9
@@ -122,8 +123,9 @@ def model_styles(
     If no model has a category, all keep their individual colors.
     """
     by_category = by_category and any(model.category for model in models)
+    labels = unique_names(drawable(model.short) for model in models)
     collected: dict[str, ModelStyle] = {}
-    for model in models:
+    for model, label in zip(models, labels, strict=True):
         before = models[: len(collected)]
         if by_category:
             index = sum(other.category == model.category for other in before)
@@ -136,10 +138,6 @@ def model_styles(
             index += sum(other.color == color for other in before)
         dash, marker = DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
         hatch = _hatch(model.category) if by_category else ""
-        label, number = drawable(model.short), 1
-        while any(label == look.name for look in collected.values()):
-            number += 1
-            label = f"{drawable(model.short)} ({number})"
         collected[model.name] = ModelStyle(label, color, dash, marker, hatch)
     return collected
 
@@ -365,18 +363,9 @@ def file_stems(drawings: Iterable[Drawing]) -> list[str]:
 
     Names are unique even on case-insensitive file systems.
     """
-    taken: set[str] = set()
-    stems = []
-    for drawing in drawings:
-        stem = safe_name("-".join(drawing.words))
-        unique, number = stem, 1
-        # Compared in lower case, because macOS and Windows ignore case.
-        while unique.lower() in taken:
-            number += 1
-            unique = f"{stem}-{number}"
-        taken.add(unique.lower())
-        stems.append(unique)
-    return stems
+    stems = (safe_name("-".join(drawing.words)) for drawing in drawings)
+    # Compared in lower case, because macOS and Windows ignore case.
+    return unique_names(stems, "{}-{}", str.lower)
 
 
 def safe_name(text: str) -> str:

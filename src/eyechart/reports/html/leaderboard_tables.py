@@ -202,7 +202,13 @@ def _rank_table(report: Report, rankings: Sequence[Rankings], identity: str, cap
         TableRow(
             (
                 _subject_title(comparison.subject),
-                *(_rank_cells(comparison, name) for name in models),
+                *(
+                    Markup(" / ").join(
+                        number(count, float(ranking.ranks[name]))
+                        for ranking in comparison.ranks.values()
+                    )
+                    for name in models
+                ),
                 counted(len(comparison.swaps)),
             )
         )
@@ -226,8 +232,3 @@ def _subject_title(title: str) -> str:
 
 def _way(name: str) -> str:
     return {"R_a": "VCR’s Rₐ", "R_p": "VCR’s Rₚ"}.get(name, name)
-
-
-def _rank_cells(rankings: Rankings, model: str) -> Markup:
-    ranks = (float(ranking.ranks[model]) for ranking in rankings.ranks.values())
-    return Markup(" / ").join(number(count, rank) for rank in ranks)

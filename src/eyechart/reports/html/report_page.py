@@ -1,7 +1,7 @@
 """The report as one self-contained HTML page, which loads no other files."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +59,7 @@ from eyechart.reports.titles import (
     human_source,
     space_title,
     suite_title,
+    unique_names,
 )
 from eyechart.results.runs import run_of
 from eyechart.results.schema import Results
@@ -67,7 +68,10 @@ from eyechart.scores.registry import LEADERBOARD
 
 def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Chart, ...]:
     """Return the charts of a report, including the heat map of `overlap`, with unique ids."""
-    return tuple(_with_own_ids(_charts(report, overlap)))
+    charts = list(_charts(report, overlap))
+    # The names of corruptions may differ only in punctuation, which ids do not have.
+    ids = unique_names((chart.id for chart in charts), "{}-{}")
+    return tuple(replace(chart, id=own) for chart, own in zip(charts, ids, strict=True))
 
 
 def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
@@ -87,18 +91,6 @@ def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
         yield from rank_charts(report)
     if overlap is not None:
         yield overlap_chart(overlap)
-
-
-def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
-    """Yield charts with unique ids, even if their names differ only in punctuation."""
-    taken: set[str] = set()
-    for chart in charts:
-        identity, count = chart.id, 1
-        while identity in taken:
-            count += 1
-            identity = f"{chart.id}-{count}"
-        taken.add(identity)
-        yield replace(chart, id=identity)
 
 
 def _placed(
@@ -186,14 +178,6 @@ def _human_reference(section: TestSection, corruption: str) -> str:
     return f"{NO_REFERENCE.capitalize()}." if compared else ""
 
 
-def title_of(report: Report) -> str:
-    """Return the main question of the report."""
-    models = report.models
-    if report.is_single:
-        return f"How robust is {models[0].short}?"
-    return f"How robust are {len(models)} models?"
-
-
 def summary_of(report: Report) -> Markup:
     """Return one line that describes the test."""
     suites = [
@@ -250,11 +234,14 @@ def _render(
     structure: Sequence[View],
 ) -> str:
     present = {name for section in report.sections for name in section.standings.scores}
+    models = (
+        f"is {report.models[0].short}" if report.is_single else f"are {len(report.models)} models"
+    )
     views = [_test_section(report, index, charts, images) for index in range(len(report.sections))]
     return render_page(
         "report.html",
         charts,
-        title=title_of(report),
+        title=f"How robust {models}?",
         summary=summary_of(report),
         report=report,
         model_indices={model.name: index for index, model in enumerate(report.models)},

@@ -182,7 +182,11 @@ def make_gallery(
     as_int(size, "size", SMALLEST_SIDE, MAX_SIDE)
     targets = _targets(delta_v)
     clean = ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
-    subject = _clean_image(clean, key, seed, find_ruler(ruler))
+    planes = np.atleast_3d(np.array(clean)).transpose(2, 0, 1)
+    pixels, measured_by = torch.from_numpy(planes.copy())[None], find_ruler(ruler)
+    is_large = min(clean.size) >= measured_by.smallest_side
+    description = measured_by.describe(to_rgb_levels(pixels)) if is_large else None
+    subject = _CleanImage(pixels, key, seed, measured_by, description)
     entries = ready_entries(suite)
     reasons = [subject.why_undefined(entry) for entry in entries]
     if len(targets) and all(reasons):
@@ -210,14 +214,6 @@ def _targets(delta_v: Sequence[float]) -> FloatArray:
         if not 0 < target <= 1:
             raise UsageError(f"--delta-v must be above 0 and at most 1, got {target:g}.")
     return np.array(delta_v, dtype=np.float64)
-
-
-def _clean_image(clean: Image.Image, key: str, seed: int, ruler: Ruler) -> _CleanImage:
-    planes = np.atleast_3d(np.array(clean)).transpose(2, 0, 1)
-    pixels = torch.from_numpy(planes.copy())[None]
-    is_large = min(clean.size) >= ruler.smallest_side
-    description = ruler.describe(to_rgb_levels(pixels)) if is_large else None
-    return _CleanImage(pixels, key, seed, ruler, description)
 
 
 def _ruler_text(clean: _CleanImage) -> str:
@@ -342,21 +338,11 @@ def find_strengths(
             middle = low[rows] + np.clip(share, 0.05, 0.95) * (high[rows] - low[rows])
         delta_v = measure(rows, middle)
         under = delta_v < target[rows]
-        _replace(low, below, rows[under], middle[under], delta_v[under])
-        _replace(high, above, rows[~under], middle[~under], delta_v[~under])
+        low[rows[under]], below[rows[under]] = middle[under], delta_v[under]
+        high[rows[~under]], above[rows[~under]] = middle[~under], delta_v[~under]
         closer = np.abs(delta_v - target[rows]) < np.abs(nearest[rows] - target[rows])
-        _replace(best, nearest, rows[closer], middle[closer], delta_v[closer])
+        best[rows[closer]], nearest[rows[closer]] = middle[closer], delta_v[closer]
     return best, nearest
-
-
-def _replace(
-    severity: FloatArray,
-    value: FloatArray,
-    rows: NDArray[np.int64],
-    new_severity: FloatArray,
-    new_value: FloatArray,
-) -> None:
-    severity[rows], value[rows] = new_severity, new_value
 
 
 def _to_image(planes: NDArray[np.uint8]) -> Image.Image:

@@ -50,12 +50,10 @@ def first_break(points: dict[str, BreakPoint]) -> str:
 def _first_break(model: ModelResults, points: dict[str, BreakPoint]) -> str:
     worst = first_break(points)
     point = points[worst]
+    tested = count_of(len(points), "corruption")
     if not point.is_known:
-        return (
-            f"{model.name} does not break under any of {_count(len(points))} up to Δv"
-            f" {point.limit:.2f}."
-        )
-    others = f", first of {_count(len(points))}" if len(points) > 1 else ""
+        return f"{model.name} does not break under any of {tested} up to Δv {point.limit:.2f}."
+    others = f", first of {tested}" if len(points) > 1 else ""
     scores = model.primary.corruptions[worst]
     results = scores.accuracy or scores.consistency
     humans = results.humans if results is not None else None
@@ -93,10 +91,6 @@ def farthest_behind(model: ModelResults) -> str | None:
         f" {corruption_title(name).lower()}: HMRI {humans.hmri.value:.2f}"
         f" ({low:.2f}–{high:.2f}){where}."
     )
-
-
-def _count(number: int) -> str:
-    return count_of(number, "corruption")
 
 
 N_STAGES = 3

@@ -10,6 +10,7 @@ from html import escape as escape_html
 from typing import Any
 
 from eyechart.reports.series.report import ModelEntry
+from eyechart.reports.titles import unique_names
 from eyechart.stats.estimate import Estimate
 
 Spec = dict[str, Any]
@@ -162,17 +163,10 @@ def note(text: str, x: float, y: float, **more: object) -> Spec:
     return {"text": text, "x": x, "y": y, "showarrow": False, **more}
 
 
-def labels(models: Iterable[ModelEntry]) -> dict[str, str]:
+def labels(models: Sequence[ModelEntry]) -> dict[str, str]:
     """Return the labels next to models' bars: short, escaped and unique."""
-    collected: dict[str, str] = {}
-    for model in models:
-        text = shortened(model.short)
-        count = 1
-        while escape(text) in collected.values():
-            count += 1
-            text = f"{shortened(model.short)} ({count})"
-        collected[model.name] = escape(text)
-    return collected
+    texts = unique_names(shortened(model.short) for model in models)
+    return {model.name: escape(text) for model, text in zip(models, texts, strict=True)}
 
 
 def shortened(text: str) -> str:
