@@ -135,7 +135,9 @@ def gate_markdown(results: GateResults) -> str:
     advice = gate_advice(results)
     if advice:
         parts.append(bullets(map(escape, advice)))
-    parts.append(f"{LEGEND} {escape(runs_sentence(results))}")
+    old = "" if results.old is None else f", old: {results.old.folder}"
+    runs = f"New: {results.new.folder}{old}; rules: {results.rules_file or 'given in Python'}."
+    parts.append(f"{LEGEND} {escape(runs)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -143,12 +145,6 @@ LEGEND = (
     "Bounds are one-sided, with a confidence of 95 % and images as sampling units. With an old"
     " model, the estimate and the bound are for the difference new − old."
 )
-
-
-def runs_sentence(results: GateResults) -> str:
-    """Return a sentence that names the compared runs."""
-    old = "" if results.old is None else f", old: {results.old.folder}"
-    return f"New: {results.new.folder}{old}; rules: {results.rules_file or 'given in Python'}."
 
 
 NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

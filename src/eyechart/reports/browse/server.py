@@ -4,7 +4,7 @@ import json
 import socketserver
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -109,16 +109,16 @@ class Browser:
         if path == "/":
             return Reply(200, HTML, self._page, is_report=True)
         if path == "/api/runs":
-            _Query(query, ())
+            _parameters(query)
             return plain_reply(
                 {"runs": describe_runs(self.report), "tests": describe_tests(self.report)}
             )
         if path == "/api/rows":
-            return self._samples(_Query(query, ("run", "corruption", "model", "space")))
+            return self._samples(_parameters(query, "run", "corruption", "model", "space"))
         if path == "/api/row":
-            return self._sample(_Query(query, ("run", "row", "space")))
+            return self._sample(_parameters(query, "run", "row", "space"))
         if path == "/image":
-            return self._image(_Query(query, ("run", "row", "clean")))
+            return self._image(_parameters(query, "run", "row", "clean"))
         raise RequestError(404, "Nothing exists at this address: the report is at /.")
 
     @cached_property
@@ -127,44 +127,44 @@ class Browser:
         # here.
         return render_report(self.report).replace("</nav>", f"{LINK}\n</nav>", 1).encode()
 
-    def _samples(self, query: "_Query") -> Reply:
+    def _samples(self, query: Mapping[str, str]) -> Reply:
         recorded = self.recorded[self._run(query)]
-        corruption, model = query.text("corruption"), query.text("model")
+        corruption, model = _text(query, "corruption"), _text(query, "model")
         if corruption not in recorded.corruptions:
             raise unknown_name("corruption", corruption, recorded.corruptions)
         if model not in recorded.run.models:
             raise unknown_name("model", model, recorded.run.models)
         spaces = recorded.model(model).spaces
-        space = query.parameters.get("space", next(iter(spaces)))
+        space = query.get("space", next(iter(spaces)))
         if space not in spaces:
             raise unknown_name("label space", space, spaces)
         return plain_reply(describe_samples(recorded, corruption, model, space))
 
-    def _sample(self, query: "_Query") -> Reply:
+    def _sample(self, query: Mapping[str, str]) -> Reply:
         sample = self._requested(query)
         run = self.report.runs[sample.run]
         section = next(section for section in self.report.sections if run in section.runs)
-        space = query.parameters.get("space", "native")
+        space = query.get("space", "native")
         return plain_reply(describe_sample(self.recorded, section, sample, space))
 
-    def _image(self, query: "_Query") -> Reply:
+    def _image(self, query: Mapping[str, str]) -> Reply:
         sample = self._requested(query)
-        is_clean = query.parameters.get("clean", "0")
+        is_clean = query.get("clean", "0")
         if is_clean not in ("0", "1"):
             raise RequestError(400, f"clean must be 0 or 1, got {is_clean!r}.")
         return Reply(200, PNG, self._images(sample.run, sample.row, is_clean == "1"))
 
-    def _run(self, query: "_Query") -> int:
-        run = query.whole("run")
+    def _run(self, query: Mapping[str, str]) -> int:
+        run = _whole(query, "run")
         if run not in self.recorded:
             raise RequestError(
                 404, f"Run {run} does not exist; valid runs are 0 to {len(self.recorded) - 1}."
             )
         return run
 
-    def _requested(self, query: "_Query") -> Sample:
+    def _requested(self, query: Mapping[str, str]) -> Sample:
         """Return the requested sample."""
-        run, row = self._run(query), query.whole("row")
+        run, row = self._run(query), _whole(query, "row")
         corruption = self.recorded[run].corruption_of(row)
         if corruption is None:
             raise RequestError(404, f"Run {run} has no row {row}.")
@@ -188,35 +188,32 @@ class Browser:
         return _png(self._makers(run).clean(clean))
 
 
-class _Query:
-    """The parameters of a request; unknown or repeated parameters are rejected."""
+def _parameters(query: str, *known: str) -> dict[str, str]:
+    """Return the parameters of a request; unknown or repeated parameters are rejected."""
+    try:
+        values_by_name = parse_qs(query, keep_blank_values=True, max_num_fields=16, errors="strict")
+    except ValueError:
+        raise RequestError(400, "The parameters of the address cannot be read.") from None
+    for name, values in values_by_name.items():
+        if name not in known or len(values) > 1:
+            problem = "is given twice" if name in known else "is not known here"
+            raise RequestError(400, f"The parameter {name} {problem}.")
+    return {name: values[0] for name, values in values_by_name.items()}
 
-    def __init__(self, query: str, known: tuple[str, ...]) -> None:
-        self.parameters: dict[str, str] = {}
-        try:
-            values_by_name = parse_qs(
-                query, keep_blank_values=True, max_num_fields=16, errors="strict"
-            )
-        except ValueError:
-            raise RequestError(400, "The parameters of the address cannot be read.") from None
-        for name, values in values_by_name.items():
-            if name not in known or len(values) > 1:
-                problem = "is given twice" if name in known else "is not known here"
-                raise RequestError(400, f"The parameter {name} {problem}.")
-            self.parameters[name] = values[0]
 
-    def text(self, name: str) -> str:
-        if name not in self.parameters:
-            raise RequestError(400, f"The parameter {name} is missing.")
-        return self.parameters[name]
+def _text(parameters: Mapping[str, str], name: str) -> str:
+    if name not in parameters:
+        raise RequestError(400, f"The parameter {name} is missing.")
+    return parameters[name]
 
-    def whole(self, name: str) -> int:
-        text = self.text(name)
-        # Up to 18 digits fit into int64, the type of row numbers. `isdecimal` alone is true for the
-        # digits of other scripts, too.
-        if not (text.isascii() and text.isdecimal() and len(text) < 19):
-            raise RequestError(400, f"{name} must be a whole number, got {text!r}.")
-        return int(text)
+
+def _whole(parameters: Mapping[str, str], name: str) -> int:
+    text = _text(parameters, name)
+    # Up to 18 digits fit into int64, the type of row numbers. `isdecimal` alone is true for the
+    # digits of other scripts, too.
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise RequestError(400, f"{name} must be a whole number, got {text!r}.")
+    return int(text)
 
 
 def _png(image: Tensor) -> bytes:

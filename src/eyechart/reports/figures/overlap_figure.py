@@ -71,7 +71,7 @@ def heat_map_caption(overlap: OverlapPanel) -> str:
         caption += " Bold: selected corruptions."
     if overlap.has_undetermined:
         caption += " Hatched: undetermined, because training on a corruption gained too little."
-    return f"{caption} {overlap.note}".strip()
+    return caption
 
 
 def draw_heat_map(overlap: OverlapPanel) -> Figure:

@@ -69,7 +69,6 @@ def plan_main_scores(report: Report) -> Planned:
 
 def draw_main_scores(main: MainScore) -> Figure:
     """Return a figure with a row for each corruption, the worst at the top."""
-    assert main.score is not None
     looks = model_styles(main.section.models)
     rows = {name: row for row, name in enumerate(main.corruptions)}
     is_apart = len(main.models) <= APART

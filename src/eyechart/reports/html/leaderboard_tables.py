@@ -59,7 +59,7 @@ def summary_table(report: Report, section: TestSection, index: int) -> Table:
         columns.append(
             (Column(title, hint=score.meaning), partial(_summary_cell, report, main, score))
         )
-    if main.score is not None and any(main.worst(model) is not None for model in section.models):
+    if any(main.worst(model) is not None for model in section.models):
         symbol = main.score.symbol
         hint = f"the corruption with the worst {symbol}, and its {symbol}"
         columns.append((Column("Worst corruption", hint=hint), partial(_worst_cell, main)))
@@ -143,7 +143,7 @@ def _summary_cell(report: Report, main: MainScore, score: Score, model: ModelEnt
 
 def _worst_cell(main: MainScore, model: ModelEntry) -> Markup:
     worst = main.worst(model)
-    if worst is None or main.score is None:
+    if worst is None:
         return NOTHING
     is_trained = worst in model.results.marked
     score = estimated(style_of(main.score), main.of(model)[worst], is_trained)

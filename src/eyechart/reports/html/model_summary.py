@@ -126,7 +126,7 @@ def _mean(report: Report, main: MainScore, model: ModelEntry) -> Markup:
 def _worst(main: MainScore, model: ModelEntry, named: str) -> Markup:
     """Return the corruption with the worst score, or "" if the text already named it (`named`)."""
     worst = main.worst(model)
-    if worst is None or worst == named or main.score is None:
+    if worst is None or worst == named:
         return Markup("")
     # An area is worded as an accuracy; other scores are named.
     title = "" if main.score.group == "curve" else f"{main.score.axis.partition(':')[0]} "

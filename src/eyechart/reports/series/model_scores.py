@@ -59,18 +59,16 @@ def mark_note(models: Iterable[ModelResults]) -> str:
 class MainScore:
     """The main scores of one test: `overall` for each model, `score` under every corruption.
 
-    `score` is None if it is missing for every corruption. `space`: label space of the scores.
+    `space`: label space of the scores.
     """
 
     section: TestSection
     overall: Score
-    score: Score | None
+    score: Score
     space: str
 
     def of(self, model: ModelEntry) -> dict[str, Estimate]:
         """Return a model's scores by corruption, in the suite's order, where there is one."""
-        if self.score is None:
-            return {}
         scores, path = model.space(self.space), self.score.path
         numbers = {name: find(scores, path(name)) for name in self.section.corruptions}
         return {
@@ -91,7 +89,6 @@ class MainScore:
 
     def text(self, value: float) -> str:
         """Return a score under a corruption as text, with its unit."""
-        assert self.score is not None
         return with_unit(value, self.score)
 
     @property
@@ -131,7 +128,6 @@ class MainScore:
     @property
     def title(self) -> str:
         """Title of the chart."""
-        assert self.score is not None
         scores = "Rₐ" if self.score.name == "r_a" else self.score.symbol
         order = "" if self.lacks_data else ", worst first"
         return f"{scores} by corruption{order} ({space_title(self.space)})"
@@ -139,7 +135,6 @@ class MainScore:
     @property
     def axis_title(self) -> str:
         """Title of the score's axis."""
-        assert self.score is not None
         return self.score.axis or self.score.symbol
 
     def in_words(self) -> str:
@@ -174,7 +169,7 @@ class MainScore:
     @property
     def _sign(self) -> int:
         """1 if the lowest value is the worst, −1 if the highest value is the worst."""
-        return 1 if self.score is None or self.score.higher_is_better else -1
+        return 1 if self.score.higher_is_better else -1
 
     @cached_property
     def _values(self) -> dict[str, list[float]]:
@@ -194,20 +189,16 @@ def main_score(section: TestSection) -> MainScore:
         space = ENTRY16
     # CE and its mean have different names; other scores have the same name as their mean.
     name = next((score.name for score in DECLARED if score.mean == overall.name), overall.name)
-    return MainScore(section, overall, _under(section, space, (name, *RANKED_ELSEWHERE)), space)
-
-
-def _under(section: TestSection, space: str, names: Sequence[str]) -> Score | None:
-    """Return the first of these scores that is available for at least one corruption."""
-    for score in (SCORES[name] for name in names):
-        # A score of the whole test has no value under a corruption.
-        if not score.of_test and any(
-            find(model.space(space), score.path(corruption)) is not None
-            for model in section.models
-            for corruption in section.corruptions
-        ):
-            return score
-    return None
+    # A score of the whole test has no value under a corruption.
+    scores = [SCORES[name] for name in (name, *RANKED_ELSEWHERE) if not SCORES[name].of_test]
+    available = (
+        score
+        for score in scores
+        for model in section.models
+        for corruption in section.corruptions
+        if find(model.space(space), score.path(corruption)) is not None
+    )
+    return MainScore(section, overall, next(available, scores[0]), space)
 
 
 def _are_compared(section: TestSection) -> bool:

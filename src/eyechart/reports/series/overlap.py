@@ -23,14 +23,13 @@ class OverlapPanel:
 
     Scores are at least 0, occasionally above 1, and NaN if undetermined. `selected`: the
     corruptions of the non-overlapping benchmark. `threshold`: two corruptions with a higher score
-    are not both selected; None if unknown. `note`: a note for the reader.
+    are not both selected; None if unknown.
     """
 
     names: tuple[str, ...]
     scores: tuple[tuple[float, ...], ...]
     selected: tuple[str, ...] = ()
     threshold: float | None = None
-    note: str = ""
 
     @property
     def has_undetermined(self) -> bool:
@@ -111,9 +110,7 @@ def overlap_in_words(overlap: OverlapPanel) -> str:
         text += f" (threshold {overlap.threshold:g})"
     if overlap.has_undetermined and highest is not None:
         text += "; gray cells are undetermined"
-    return f"Overlap scores of {len(overlap.names)} corruptions: {text}." + (
-        f" {overlap.note}" if overlap.note else ""
-    )
+    return f"Overlap scores of {len(overlap.names)} corruptions: {text}."
 
 
 def _highest(overlap: OverlapPanel, names: Sequence[str]) -> tuple[float, str, str] | None:

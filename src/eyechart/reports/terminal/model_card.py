@@ -19,6 +19,7 @@ from eyechart.reports.number_text import (
     interval_text,
     rank_text,
 )
+from eyechart.reports.series.curves import gaps
 from eyechart.reports.series.model_scores import averaged, is_mean_marked, mark_note, overall_scores
 from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.series.run_sentences import energy_text, time_text
@@ -192,15 +193,10 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
     """Return the ranges of Δv without enough images under a corruption, "" if there are none."""
     collected = []
     for score in space.corruptions[corruption].properties.values():
-        if score.curve is None:
-            continue
-        # Observed ranges are in order: their ends, shifted by one, are the ends of the gaps.
-        edges = [0.0, *(end for both in score.observed for end in both), 1.0]
-        pairs = zip(edges[::2], edges[1::2], strict=True)
-        # With two decimals, a shorter gap would be shown with two equal ends.
-        collected += [
-            interval_text(ends, delta_v_text) for ends in pairs if ends[1] - ends[0] > 0.005
-        ]
+        if score.curve is not None:
+            # With two decimals, a shorter gap would be shown with two equal ends.
+            long = [(start, end) for start, end in gaps(score.observed) if end - start > 0.005]
+            collected += [interval_text(ends, delta_v_text) for ends in long]
     return listed(list(dict.fromkeys(collected)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from rich.markup import escape
 
 from eyechart.core.arrays import FloatArray
-from eyechart.core.phrases import plural
+from eyechart.core.phrases import listed, plural
 from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_intervals import OverlapIntervals
@@ -391,4 +391,4 @@ def holdout_sentences(results: "HoldoutResults") -> Iterator[str]:
 def _listed(names: tuple[str, ...]) -> str:
     if len(names) > 5:
         return f"{', '.join(names[:4])} and {len(names) - 4} other classes"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed(names)

@@ -128,7 +128,6 @@ def _human_areas(main: MainScore) -> Spec:
 
 
 def _main_score_layout(main: MainScore) -> Spec:
-    assert main.score is not None
     n_models = len(main.models)
     n_apart = n_models if n_models <= APART else 1
     titles = [escape(corruption_title(name)) for name in main.corruptions]
