@@ -53,10 +53,9 @@ from eyechart.reports.figures.paper_style import (
 from eyechart.reports.series.curves import area_panels_of, best_space
 from eyechart.reports.series.image_strips import image_strip
 from eyechart.reports.series.model_errors import errors_of
-from eyechart.reports.series.model_scores import main_score
+from eyechart.reports.series.model_scores import main_score, rank_panel
 from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.palette import COLORS
-from eyechart.reports.series.ranks import rank_panel
 from eyechart.reports.series.report import load_report
 from eyechart.reports.series.visual_change import spread_grids
 from eyechart.reports.titles import groups_of

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from changing import replace
-from eyechart.reports.html.model_summary import summarize
+from eyechart.reports.html.leaderboard_tables import summarize
 from eyechart.reports.html.report_page import charts_of
 from eyechart.reports.html.verdict import about_humans, verdict_on
 from eyechart.reports.series.model_scores import main_score

@@ -15,7 +15,7 @@ from eyechart.reports.html.report_page import charts_of, render_report
 from eyechart.reports.latex import tex
 from eyechart.reports.series.curves import area_panels_of
 from eyechart.reports.series.model_errors import errors_of
-from eyechart.reports.series.ranks import rank_panels
+from eyechart.reports.series.model_scores import rank_panels
 from eyechart.reports.terminal.leaderboard import board_tables
 from eyechart.reports.terminal.model_card import card_of
 from eyechart.reports.terminal.result_tables import tables

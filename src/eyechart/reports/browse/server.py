@@ -20,14 +20,14 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.version import __version__
 from eyechart.images.stimulus import FILES
-from eyechart.reports.browse.api import (
+from eyechart.reports.browse.recorded_predictions import (
+    RecordedPredictions,
     Sample,
     describe_runs,
     describe_sample,
     describe_samples,
     describe_tests,
 )
-from eyechart.reports.browse.recorded_predictions import RecordedPredictions
 from eyechart.reports.browse.sample_images import PublishedImages, RegeneratedImages
 from eyechart.reports.html.page import page_file
 from eyechart.reports.html.report_page import render_report

@@ -40,9 +40,15 @@ from eyechart.reports.series.curves import (
     fitted_letters,
     has_humans,
 )
-from eyechart.reports.series.model_scores import MainScore, ScoreBar, main_score, score_bars
+from eyechart.reports.series.model_scores import (
+    MainScore,
+    RankPanel,
+    ScoreBar,
+    main_score,
+    rank_panels,
+    score_bars,
+)
 from eyechart.reports.series.palette import CHANGE, HUMAN_COLOR
-from eyechart.reports.series.ranks import RankPanel, rank_panels
 from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_title, suite_title
 from eyechart.scores.registry import PROPERTIES, SCORES

@@ -36,8 +36,12 @@ from eyechart.reports.html.charts.testset_charts import (
 )
 from eyechart.reports.html.example_strips import Key, embedded, example_keys, strip_of
 from eyechart.reports.html.html_table import counted, counted_of
-from eyechart.reports.html.leaderboard_tables import leaderboard, rank_tables, summary_table
-from eyechart.reports.html.model_summary import summarize
+from eyechart.reports.html.leaderboard_tables import (
+    leaderboard,
+    rank_tables,
+    summarize,
+    summary_table,
+)
 from eyechart.reports.html.page import is_page, render_page
 from eyechart.reports.html.provenance_section import provenance_of
 from eyechart.reports.html.score_tables import (

@@ -1,10 +1,11 @@
-"""Scores of a test's models: overall, under every corruption, and compared with humans.
+"""Scores of a test's models: overall, under every corruption, compared with humans, and ranks.
 
 The main score is the one by which models are ranked. If models are compared with humans, the score
-in the 16 human categories is used, so that the human areas can be drawn next to it.
+in the 16 human categories is used, so that the human areas can be drawn next to it. Models are also
+ranked by fixed and by continuous severities: these scores and ranks come from comparing runs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -13,12 +14,14 @@ from eyechart.core.phrases import listed, plural
 from eyechart.images.labels.spaces import ENTRY16
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import estimate_text, with_unit
-from eyechart.reports.series.report import ModelEntry, TestSection, lacks_data
+from eyechart.reports.series.report import ModelEntry, Report, TestSection, lacks_data
 from eyechart.reports.titles import corruption_title, corruption_words, space_title
 from eyechart.results.model_results import ModelResults, SpaceResults
+from eyechart.results.ranking_comparison import Rankings
 from eyechart.results.runs import Run
 from eyechart.scores.registry import (
     BASELINE,
+    CURVE_SCORES,
     DECLARED,
     PROPERTIES,
     RANKED_ELSEWHERE,
@@ -314,3 +317,94 @@ def score_bars(
     """Return a score of each model, in the same order; `corruption` is "" for the mean over all."""
     path = score.path(corruption) if corruption else score.overall_path
     return [ScoreBar(model, score, find(model.space(space), path)) for model in models]
+
+
+RANKED_BY = {score.title: score for score in CURVE_SCORES}
+"""The curve scores by which models are ranked, by title."""
+
+WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}
+
+
+@dataclass(frozen=True, eq=False)
+class RankPanel:
+    """Models ranked by several methods under one corruption, in the order of the first method.
+
+    `changed`: names of the models that change ranks significantly; `perhaps`: names of those that
+    change ranks, but not significantly.
+    """
+
+    rankings: Rankings
+    models: tuple[ModelEntry, ...]
+    changed: frozenset[str]
+    perhaps: frozenset[str]
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The names of the ranking methods."""
+        return tuple(self.rankings.ranks)
+
+    def score(self, way: str, model: ModelEntry) -> Estimate:
+        """Return the score by which a model is ranked."""
+        return self.rankings.scores[way][model.name]
+
+    def score_text(self, way: str, model: ModelEntry) -> str:
+        """Return a model's ranking score as text; accuracies are formatted like error rates."""
+        return estimate_text(self.score(way, model), RANKED_BY.get(way, SCORES["error"]))
+
+    def in_words(self) -> str:
+        """Return which model each method ranks first, and which models change ranks."""
+        short = {model.name: model.short for model in self.models}
+        leaders = []
+        for way, ranking in self.rankings.ranks.items():
+            best = min(ranking.ranks, key=lambda name: ranking.ranks[name])
+            leaders.append(f"{way_title(way)} puts {short[best]} first")
+        moved = [model.short for model in self.models if model.name in self.changed]
+        more = "no two models change ranks significantly"
+        if moved:
+            more = f"{listed(moved)} change ranks significantly"
+        return f"Under {corruption_words(self.rankings.subject)}: {', '.join(leaders)}; {more}."
+
+
+def swap_sentences(
+    rankings: Iterable[Rankings],
+    short: Mapping[str, str],
+    *,
+    title: Callable[[str], str],
+    way_title: Callable[[str], str],
+) -> Iterator[str]:
+    """Yield a sentence for each pair of models whose order significantly differs between methods.
+
+    `short` maps each model to its short name. `title` and `way_title` return the names of a
+    ranking's subject and of a method.
+    """
+    for comparison in rankings:
+        for one, two, swap in comparison.swaps:
+            if swap.significant:
+                yield (
+                    f"{title(comparison.subject)}: {way_title(one)} ranks {short[swap.first]} "
+                    f"before {short[swap.second]}, {way_title(two)} the other way around."
+                )
+
+
+def way_title(way: str) -> str:
+    """Return the name of a ranking method as shown in a legend."""
+    return WAY_TITLES.get(way, way)
+
+
+def rank_panels(report: Report) -> list[RankPanel]:
+    """Return a panel for each corruption that ImageNet-C and VCR share."""
+    if report.discrete is None:
+        return []
+    return [rank_panel(report, rankings) for rankings in report.discrete.corruptions]
+
+
+def rank_panel(report: Report, rankings: Rankings) -> RankPanel:
+    """Return a panel with the models of a report, ranked as in a comparison."""
+    first = next(iter(rankings.ranks.values())).ranks
+    models = {model.name: model for model in report.models}
+    pairs = [(swap.significant, {swap.first, swap.second}) for *_, swap in rankings.swaps]
+    changed = frozenset(name for is_sure, pair in pairs if is_sure for name in pair)
+    moved = frozenset(name for _, pair in pairs for name in pair)
+    order = tuple(models[name] for name in sorted(first, key=lambda name: first[name]))
+    # A model with both kinds of change counts as significant.
+    return RankPanel(rankings, order, changed, moved - changed)

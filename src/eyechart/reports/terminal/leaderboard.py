@@ -11,7 +11,7 @@ from eyechart.core.csv_table import csv_text
 from eyechart.corruptions.suites.suite import split_variant
 from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, bracketed_text, known, rank_text
-from eyechart.reports.series.ranks import swap_sentences
+from eyechart.reports.series.model_scores import swap_sentences
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.titles import short_names, short_space
 from eyechart.results.published_results import PublishedModel, PublishedTable

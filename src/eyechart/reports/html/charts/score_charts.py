@@ -38,9 +38,12 @@ from eyechart.reports.series.model_errors import (
 from eyechart.reports.series.model_scores import (
     HumanIndex,
     MainScore,
+    RankPanel,
     ScoreBar,
     human_index,
     main_score,
+    rank_panels,
+    way_title,
 )
 from eyechart.reports.series.palette import (
     CATEGORY_COLORS,
@@ -49,7 +52,6 @@ from eyechart.reports.series.palette import (
     SYMBOLS,
     WAYS,
 )
-from eyechart.reports.series.ranks import RankPanel, rank_panels, way_title
 from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.titles import corruption_title
 from eyechart.scores.registry import PROPERTIES
