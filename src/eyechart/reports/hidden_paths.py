@@ -8,6 +8,7 @@ imports this module.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from itertools import chain
 from pathlib import Path, PurePath
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -39,8 +40,8 @@ Hide = Annotated[
 SOURCE = "a hidden source"
 """Text shown instead of the folder of images."""
 
-CORRUPTIONS = ("corruptions", "means_over")
-"""Settings whose values contain slashes but are not paths, such as vcr/gaussian_noise."""
+NOT_FILES = ("corruptions", "means_over", "models", "fit")
+"""Settings whose values are names that may contain slashes, such as vcr/gaussian_noise."""
 
 LOCAL = re.compile(r"~?[/\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
 """The beginning of a path on this machine; hf:org/model does not match."""
@@ -114,9 +115,9 @@ def hide_paths(value: Value) -> Value:
 
 
 def _image_names(run: "Run") -> Iterable[str]:
-    yield from run.results.images.digests
-    yield from (image.name for image in run.results.images.damaged)
-    yield from (example.image for example in run.results.examples)
+    images = run.results.images
+    damaged = (image.name for image in images.damaged)
+    return chain(images.digests, damaged, (example.image for example in run.results.examples))
 
 
 def _replacing(names: Mapping[str, str]) -> Rewrite:
@@ -181,7 +182,7 @@ def _without_paths(run: "Run", models: Mapping[str, str]) -> "Run":
     secrets |= {str(folder): "…" for folder in folders if SEPARATOR.search(str(folder))}
     for name, value in run.config.written().items():
         # Suites, human references and baselines may be files.
-        if name not in (*CORRUPTIONS, "models", "fit"):
+        if name not in NOT_FILES:
             texts = value if isinstance(value, list | tuple) else [value]
             secrets |= {
                 text: _last(text)
@@ -228,10 +229,12 @@ def _rewritten(value: Value, rewrite: Rewrite) -> Value:
     if isinstance(value, str):
         changed = rewrite(value)
     elif isinstance(value, BaseModel):
-        changed = value.model_copy(update=_changes(vars(value), rewrite))
+        own = {name: _rewritten(item, rewrite) for name, item in vars(value).items()}
+        changed = value.model_copy(update=own)
     elif is_dataclass(value) and not isinstance(value, type):
-        own = {field.name: getattr(value, field.name) for field in fields(value)}
-        changed = replace(value, **_changes(own, rewrite))
+        names = (field.name for field in fields(value) if field.init)
+        own = {name: _rewritten(getattr(value, name), rewrite) for name in names}
+        changed = replace(value, **own)
     elif isinstance(value, Mapping):
         changed = {
             _rewritten(key, rewrite): _rewritten(item, rewrite) for key, item in value.items()
@@ -240,8 +243,3 @@ def _rewritten(value: Value, rewrite: Rewrite) -> Value:
     elif isinstance(value, tuple | list) and not all(isinstance(item, PLAIN) for item in value):
         changed = type(value)(_rewritten(item, rewrite) for item in value)
     return changed  # type: ignore[return-value]
-
-
-def _changes(own: Mapping[str, object], rewrite: Rewrite) -> dict[str, object]:
-    pairs = ((name, item, _rewritten(item, rewrite)) for name, item in own.items())
-    return {name: item for name, before, item in pairs if item is not before}

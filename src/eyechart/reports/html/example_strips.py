@@ -1,6 +1,6 @@
 """Strips of example images along visual change, with each model's predictions."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from markupsafe import Markup
@@ -12,7 +12,6 @@ from eyechart.reports.html.page import image_uri
 from eyechart.reports.series.image_strips import image_strip, outcome_of
 from eyechart.reports.series.report import Report, TestSection
 from eyechart.reports.titles import corruption_title
-from eyechart.results.runs import Run
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
 from eyechart.testsets.plan import CLEAN
 
@@ -32,13 +31,6 @@ MARKS = {
 """Symbol and words for the outcome of a prediction, so that no outcome is shown by color alone."""
 
 FIRST_FAILURE = Markup(' <strong class="first">first failure</strong>')
-
-
-def example_keys(report: Report) -> Iterator[Key]:
-    """Yield the key of every example image in the strips."""
-    for section in report.sections:
-        run = report.runs.index(section.runs[0])
-        yield from ((run, example.file) for example in section.runs[0].results.examples)
 
 
 def strip_of(
@@ -127,17 +119,18 @@ def _short(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[Key, str]:
-    """Return data URIs of example images, if possible with at most `most` bytes in total.
+def embedded(report: Report, most: int) -> dict[Key, str]:
+    """Return data URIs of the images in the strips, if possible with at most `most` bytes in total.
 
     A file that is missing or not an image is left out.
     """
     opened = {}
-    for key in dict.fromkeys(wanted):
-        # The name alone: a results.json from elsewhere must not lead out of the folder.
-        image = _open(runs[key[0]].folder / EXAMPLES_FOLDER / Path(key[1]).name)
-        if image is not None:
-            opened[key] = image
+    for run in (section.runs[0] for section in report.sections):
+        for example in run.results.examples:
+            # The name alone: a results.json from elsewhere must not lead out of the folder.
+            image = _open(run.folder / EXAMPLES_FOLDER / Path(example.file).name)
+            if image is not None:
+                opened[report.runs.index(run), example.file] = image
     collected: dict[Key, str] = {}
     for side, quality in SIDES:
         collected = {key: _uri(image, side, quality) for key, image in opened.items()}

@@ -34,7 +34,7 @@ from eyechart.reports.html.charts.testset_charts import (
     histogram_charts,
     overlap_chart,
 )
-from eyechart.reports.html.example_strips import Key, embedded, example_keys, strip_of
+from eyechart.reports.html.example_strips import Key, embedded, strip_of
 from eyechart.reports.html.html_table import counted, counted_of
 from eyechart.reports.html.leaderboard_tables import (
     leaderboard,
@@ -54,7 +54,7 @@ from eyechart.reports.html.score_tables import (
 from eyechart.reports.html.structure_view import View
 from eyechart.reports.html.verdict import about_humans, verdict_on
 from eyechart.reports.series.overlap import OverlapPanel
-from eyechart.reports.series.palette import dashes_of
+from eyechart.reports.series.palette import DASHES
 from eyechart.reports.series.report import Report, TestSection, make_report
 from eyechart.reports.titles import (
     NO_REFERENCE,
@@ -80,7 +80,8 @@ def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Char
 
 def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
     # By position among the models of all runs, so that a model has one dash pattern in every chart.
-    dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
+    names = dict.fromkeys(name for run in report.runs for name in run.models)
+    dashes = {name: DASHES[index % len(DASHES)] for index, name in enumerate(names)}
     for index, section in enumerate(report.sections):
         yield from main_score_charts(section, index)
         yield from index_charts(section, index)
@@ -192,16 +193,10 @@ def summary_of(report: Report) -> Markup:
     ]
     counts = list(dict.fromkeys(run.results.images.used for run in report.runs))
     images = Markup(" and ").join(map(counted, counts)) + " " + plural(counts[-1], "image")
+    days = sorted({run.results.run.made[:10] for run in report.runs} - {""})
+    dates = " to ".join(dict.fromkeys([*days[:1], *days[-1:]])) or "on an unknown date"
     text = Markup('{}; {}; made <span class="whole">{}</span>')
-    return text.format(Markup(", ").join(suites), images, _dates(report))
-
-
-def _dates(report: Report) -> str:
-    days = sorted({run.results.run.made[:10] for run in report.runs})
-    known = [day for day in days if day]
-    if not known:
-        return "on an unknown date"
-    return known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
+    return text.format(Markup(", ").join(suites), images, dates)
 
 
 MOST_BYTES, MAX_IMAGES = 7_900_000, 1_500_000
@@ -220,13 +215,12 @@ def render_report(
     if PATHS in report.hidden:
         structure = [hide_paths(view) for view in structure]
     charts = (*charts_of(report, overlap), *(chart for view in structure for chart in view.charts))
-    runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
-    images = embedded(runs, keys, MAX_IMAGES)
+    images = embedded(report, MAX_IMAGES)
     text = _render(report, charts, images, structure)
     # Only images can be made smaller, so they must make up for the whole excess.
     too_many = len(text.encode()) - MOST_BYTES
     if too_many > 0 and images:
-        images = embedded(runs, keys, sum(map(len, images.values())) - too_many)
+        images = embedded(report, sum(map(len, images.values())) - too_many)
         text = _render(report, charts, images, structure)
     return text
 

@@ -4,7 +4,7 @@ Colors of text, grids and backgrounds are in `reports/figures/paper_style.py` an
 `reports/html/templates`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from eyechart.corruptions.suites.published import VCR, WITH_LEVELS
 
@@ -76,8 +76,3 @@ WAYS = ((VERMILION, "/"), (BLUE, ""), (ORANGE, "."))
 
 CHANGE = RED
 """Color of the triangles next to models that change ranks."""
-
-
-def dashes_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the dash pattern of each model."""
-    return {name: DASHES[index % len(DASHES)] for index, name in enumerate(names)}

@@ -260,33 +260,28 @@ RANK_TEXT: Spec = {
 def rank_charts(report: Report) -> Iterator[Chart]:
     """Yield a chart for each corruption that ImageNet-C and VCR share."""
     for panel in rank_panels(report):
-        yield _rank_chart(panel)
-
-
-def _rank_chart(panel: RankPanel) -> Chart:
-    names = labels(panel.models)
-    data = [
-        _rank_bar(panel, way, model, names[model.name])
-        for way in panel.ways
-        for model in panel.models
-    ]
-    data += [
-        _triangle(model, names[model.name]) for model in panel.models if model.name in panel.changed
-    ]
-    title = (
-        f"{corruption_title(panel.rankings.subject)}: models by fixed and by continuous strengths"
-    )
-    layout = {
-        "height": RANK_MARGIN + RANK_ROW * len(panel.models),
-        "template": template(bar={**BARS, **RANK_TEXT}),
-        "barmode": "group",
-        "bargap": 0.2,
-        "xaxis": axis("fraction correct or unchanged", range=[-0.05, 1.02]),
-        "yaxis": names_axis(),
-    }
-    return make_chart(
-        "ranks", title, panel.in_words(), data, layout, corruption=panel.rankings.subject
-    )
+        names = labels(panel.models)
+        data = [
+            _rank_bar(panel, way, model, names[model.name])
+            for way in panel.ways
+            for model in panel.models
+        ]
+        data += [
+            _triangle(model, names[model.name])
+            for model in panel.models
+            if model.name in panel.changed
+        ]
+        corruption = panel.rankings.subject
+        title = f"{corruption_title(corruption)}: models by fixed and by continuous strengths"
+        layout = {
+            "height": RANK_MARGIN + RANK_ROW * len(panel.models),
+            "template": template(bar={**BARS, **RANK_TEXT}),
+            "barmode": "group",
+            "bargap": 0.2,
+            "xaxis": axis("fraction correct or unchanged", range=[-0.05, 1.02]),
+            "yaxis": names_axis(),
+        }
+        yield make_chart("ranks", title, panel.in_words(), data, layout, corruption=corruption)
 
 
 def _rank_bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:
