@@ -78,18 +78,12 @@ class RecordedPredictions:
         """Whether the run also has predictions for the clean images."""
         return CLEAN in self.parts.names()
 
-    def model(self, name: str) -> ModelResults:
-        """Return the scores of a model, which the run must contain."""
-        results = self.run.results.model(name)
-        assert results is not None
-        return results
-
     def predictions(self, corruption: str, model: str, space: str) -> NamedPredictions:
         """Return a model's predictions in a label space.
 
         If the model has no scores in this space, its first label space is used instead.
         """
-        spaces = self.model(model).spaces
+        spaces = self.run.results[model].spaces
         return self._named(corruption, model, space if space in spaces else next(iter(spaces)))
 
     def corruption_of(self, row: int) -> str | None:
@@ -168,7 +162,7 @@ class RecordedPredictions:
         }
 
     def _name(self, corruption: str, name: str, space: str) -> NamedPredictions:
-        model = self.model(name)
+        model = self.run.results[name]
         rule = self.run.config.rule if space == ENTRY16 else None
         labels = dict(zip(self._true_labels, self._labels(model, space).tolist(), strict=True))
         shared = {**self._tables(corruption), **self._clean}
@@ -266,7 +260,7 @@ def describe_samples(
         "same": _flags(predictions.consistent[order]),
         "image": images.indices.to_numpy()[order].tolist(),
         "images": images.dictionary.to_pylist(),
-        "curves": _describe_curves(recorded.model(model).spaces, named.space, corruption),
+        "curves": _describe_curves(recorded.run.results[model].spaces, named.space, corruption),
     }
 
 

@@ -134,7 +134,7 @@ class Browser:
             raise unknown_name("corruption", corruption, recorded.corruptions)
         if model not in recorded.run.models:
             raise unknown_name("model", model, recorded.run.models)
-        spaces = recorded.model(model).spaces
+        spaces = recorded.run.results[model].spaces
         space = query.get("space", next(iter(spaces)))
         if space not in spaces:
             raise unknown_name("label space", space, spaces)

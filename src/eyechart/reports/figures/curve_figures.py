@@ -60,16 +60,10 @@ def plan_curves(report: Report) -> Planned:
             for letters in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
                 stem = words if together else (*words, PROPERTIES[letters[0]])
                 make = partial(draw_overview, section, space, letters)
-                yield Drawing(stem, caption(section, space, letters), make)
-
-
-def caption(section: TestSection, space: str, letters: tuple[str, ...]) -> str:
-    """Return the caption of an overview."""
-    title = " and ".join(PROPERTIES[letter] for letter in letters)
-    suite = suite_title(section.suite)
-    bands = "; bands: 83 %" if _band(section) else ""
-    size = size_in_words(section, space)
-    return f"{title.capitalize()} over visual change in {suite}: {size}{bands}."
+                title = " and ".join(PROPERTIES[letter] for letter in letters).capitalize()
+                size = size_in_words(section, space) + ("; bands: 83 %" if _band(section) else "")
+                caption = f"{title} over visual change in {suite_title(section.suite)}: {size}."
+                yield Drawing(stem, caption, make)
 
 
 def _band(section: TestSection) -> float:

@@ -148,12 +148,6 @@ def _skipped(report: Report, run: Run) -> Iterator[str | Markup]:
         more = len(damaged) - FIRST
         text = Markup("{} more {} {} left out.")
         yield text.format(counted(more), plural(more, "damaged image"), verb(more, "was"))
-    yield from _left_out(run)
-    yield from _unmeasurable(run)
-    yield from _reasons(run)
-
-
-def _left_out(run: Run) -> Iterator[Markup]:
     reported = set()
     for model in run.results.models:
         for space, scores in model.spaces.items():
@@ -162,6 +156,8 @@ def _left_out(run: Run) -> Iterator[Markup]:
                 images, were = counted_of(scores.left_out, "image"), verb(scores.left_out, "was")
                 text = Markup("{} {} left out in {}: the labels are not among these classes.")
                 yield text.format(images, were, space_title(space))
+    yield from _unmeasurable(run)
+    yield from _reasons(run)
 
 
 def _unmeasurable(run: Run) -> Iterator[Markup]:

@@ -9,7 +9,6 @@ from math import isnan, nan
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from eyechart.core.arguments import as_int
@@ -256,9 +255,11 @@ def _cells(clean: _CleanImage, entry: Entry, severity: Values) -> tuple[GalleryI
     side = min(clean.pixels.shape[-2:])
     values = resolve(entry, severity, {}, side, clean.random(entry, len(severity)))
     captions = _captions(entry, values, len(severity))
+    # Pillow takes (H, W) or (H, W, 3).
+    images = (Image.fromarray(one.permute(1, 2, 0).squeeze().numpy()) for one in corrupted)
     return tuple(
-        GalleryImage(_to_image(one.numpy()), float(level), float(change), caption)
-        for one, level, change, caption in zip(corrupted, severity, delta_v, captions, strict=True)
+        GalleryImage(image, float(level), float(change), caption)
+        for image, level, change, caption in zip(images, severity, delta_v, captions, strict=True)
     )
 
 
@@ -343,10 +344,6 @@ def find_strengths(
         closer = np.abs(delta_v - target[rows]) < np.abs(nearest[rows] - target[rows])
         best[rows[closer]], nearest[rows[closer]] = middle[closer], delta_v[closer]
     return best, nearest
-
-
-def _to_image(planes: NDArray[np.uint8]) -> Image.Image:
-    return Image.fromarray(planes[0] if len(planes) == 1 else planes.transpose(1, 2, 0))
 
 
 def _captions(entry: Entry, values: dict[str, Values], columns: int) -> Sequence[str]:
