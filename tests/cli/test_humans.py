@@ -10,8 +10,8 @@ from commands import assert_rejected, image_file
 from eyechart.humans.human_responses import read_responses
 from eyechart.humans.reference import find_reference
 from eyechart.humans.transfer import CorruptionClass, SimilarClasses, write_classes
-from eyechart.reports.figures import human_curve_figure
-from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_human_panels
+from eyechart.reports.figures import curve_figures
+from eyechart.reports.figures.curve_figures import draw_by_class, draw_human_panels
 from eyechart.reports.figures.paper_style import paper_style
 from eyechart.scores.scoring import Fit
 from real_images import real_images
@@ -267,7 +267,7 @@ def test_custom_classes_are_drawn(run, tmp_path, monkeypatch):
         titles.append([panel.short_title for panel in panels])
         return draw_human_panels(panels, *arguments)
 
-    monkeypatch.setattr(human_curve_figure, "draw_human_panels", draw)
+    monkeypatch.setattr(curve_figures, "draw_human_panels", draw)
     asked = ("humans", "plot", "--by-class", "--out", tmp_path / "a.svg", "--similar")
     for classes in (tmp_path / "own.yaml", "published", "none"):
         told = run(*asked, classes)

@@ -26,7 +26,6 @@ from eyechart.reports import latex
 from eyechart.reports.figures import (
     curve_figures,
     error_figure,
-    human_curve_figure,
     overlap_figure,
     score_figures,
     testset_figures,
@@ -301,7 +300,7 @@ def test_triangles_are_full_only_where_the_change_is_sure(report):
 
 
 def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
-    plan, *more = split_planned(human_curve_figure.plan_humans(vcr))[0]
+    plan, *more = split_planned(curve_figures.plan_humans(vcr))[0]
     assert not more and plan.words == ("humans", "accuracy")
     figure = plan.make()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -786,7 +785,7 @@ def test_settings_of_the_user_change_nothing_and_stay(vcr):
 
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "lines.linewidth": 9}):
         with paper_style():
-            figure = next(human_curve_figure.plan_humans(vcr)).make()
+            figure = next(curve_figures.plan_humans(vcr)).make()
         assert max(text.get_fontsize() for text in texts(figure)) < 10
         assert matplotlib.rcParams["font.size"] == 30
 

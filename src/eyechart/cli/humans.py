@@ -308,8 +308,8 @@ def plot(
     from eyechart.humans.reference import find_reference
     from eyechart.humans.reference_caveats import simulated_note
     from eyechart.humans.transfer import PUBLISHED, find_classes
+    from eyechart.reports.figures.curve_figures import draw_by_class, draw_reference
     from eyechart.reports.figures.figure_files import check_figure, write_figure
-    from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference
     from eyechart.scores.scoring import human_areas, make_fit
     from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 

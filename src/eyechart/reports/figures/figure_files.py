@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.storage.files import atomic_file, remove_leftovers
-from eyechart.reports.figures.curve_figures import plan_areas, plan_curves
+from eyechart.reports.figures.curve_figures import plan_areas, plan_curves, plan_humans
 from eyechart.reports.figures.error_figure import plan_error_bars, plan_error_tables, plan_errors
-from eyechart.reports.figures.human_curve_figure import plan_humans
 from eyechart.reports.figures.overlap_figure import plan_overlap
 from eyechart.reports.figures.paper_style import (
     Drawing,
