@@ -63,7 +63,7 @@ def strip_of(
         for index, image in enumerate(strip.images)
     )
     notes = []
-    if not strip.is_one_image:
+    if len({image.example.image for image in strip.images}) > 1:
         notes.append(
             "These are different images: no single image has enough strengths, so the"
             " first failure is not a threshold."

@@ -269,7 +269,6 @@ class AreaPanel:
     """A model compared with humans under one corruption, by one property ("a" or "p")."""
 
     model: ModelEntry
-    space: str
     corruption: str
     letter: str
     comparison: HumanComparison
@@ -317,7 +316,7 @@ def area_panels(section: TestSection, space: str, corruption: str, letter: str) 
     if lacks_data(section.models, space):
         return []
     return [
-        AreaPanel(curve.model, space, corruption, letter, curve.score.humans)
+        AreaPanel(curve.model, corruption, letter, curve.score.humans)
         for curve in curve_panel(section.models, space, corruption, letter).curves
         if curve.score.humans is not None
     ]

@@ -53,11 +53,6 @@ class ImageStrip:
 
     images: tuple[StripImage, ...]
 
-    @property
-    def is_one_image(self) -> bool:
-        """Whether one image is shown at all strengths, so that its first failure is a threshold."""
-        return len({image.example.image for image in self.images}) <= 1
-
     def first_failure(self, model: ModelEntry) -> int | None:
         """Return the index of the first corrupted image on which a model fails."""
         for index, image in enumerate(self.images):
