@@ -113,8 +113,7 @@ def draw_overview(section: TestSection, space: str, letters: tuple[str, ...]) ->
     for panel_axes, series in zip(axes, by_corruption, strict=True):
         _draw_curve_panel(panel_axes, series, looks, _band(section))
     names = {"a": "accuracy $s_a$", "p": "consistency $s_p$"}
-    share = names[letters[0]] if len(letters) < 2 else "share"
-    label_outer(axes, VISUAL_CHANGE, share)
+    label_outer(axes, VISUAL_CHANGE, names[letters[0]] if len(letters) < 2 else "share")
     handles = [key(look.name, look.color, linestyle=look.dash) for look in looks.values()]
     if len(letters) > 1:
         handles = [
@@ -222,8 +221,7 @@ def _draw_area_panel(axes: Axes, panel: AreaPanel) -> None:
         )  # fmt: skip
     axes.plot(change, human, color=HUMAN_COLOR, linewidth=1.6)
     axes.plot(change, model, color=AREAS["model"][1], linestyle="--", linewidth=1.6)
-    rows = (*panel.areas, *panel.scores)
-    names, numbers = zip(*rows, strict=True)
+    names, numbers = zip(*panel.areas, *panel.scores, strict=True)
     # Text has no tab stops: the labels are a second block, behind the widest number.
     for texts, shift in ((numbers, 0.0), (names, DIGIT * max(map(len, numbers)))):
         axes.annotate(

@@ -140,8 +140,7 @@ def _mean(report: Report, main: MainScore, model: ModelEntry) -> Markup:
         estimate = find(scores, score.overall_path)
         if not score.predicate or estimate is None:
             continue
-        run = report.runs[model.run]
-        is_marked = is_mean_marked(run, model.results, main.space, score.name)
+        is_marked = is_mean_marked(report.runs[model.run], model.results, main.space, score.name)
         return Markup(score.predicate).format(
             value=estimated(percent, estimate, is_marked),
             baseline="" if errors is None else short_names([errors.baseline])[0],
@@ -310,8 +309,7 @@ def _worst_cell(main: MainScore, model: ModelEntry) -> Markup:
     worst = main.worst(model)
     if worst is None:
         return NOTHING
-    is_trained = worst in model.results.marked
-    score = estimated(style_of(main.score), main.of(model)[worst], is_trained)
+    score = estimated(style_of(main.score), main.of(model)[worst], worst in model.results.marked)
     return Markup('<span class="worst">{}</span> {}').format(corruption_words(worst), score)
 
 

@@ -79,8 +79,7 @@ def errors_of(section: TestSection) -> list[ErrorScores]:
 def why_no_mce(section: TestSection) -> str:
     """Return the reason why there is no mCE."""
     notes = [row.errors.note for space in section.spaces for row in errors_in(section, space)]
-    usual = "No mCE: there is no baseline."
-    return next(filter(None, notes), usual)
+    return next(filter(None, notes), "No mCE: there is no baseline.")
 
 
 # mCE against clean errors

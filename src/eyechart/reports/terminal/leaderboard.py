@@ -116,8 +116,7 @@ def coverage_table(discrete: SeverityComparison, markdown: bool = False) -> "Tab
         (name, *(MISSING if math.isnan(share) else f"{share:.3f}" for share in shares))
         for name, shares in discrete.coverage.items()
     ]
-    head = ("Δv covered", "ImageNet-C", "VCR")
-    return next(stacked(head, rows, width=80, markdown=markdown))
+    return next(stacked(("Δv covered", "ImageNet-C", "VCR"), rows, width=80, markdown=markdown))
 
 
 def comparison_texts(
@@ -144,8 +143,7 @@ def comparison_texts(
 
 def _leaders(boards: Sequence[Standings]) -> Iterator[Line]:
     # Scores are rounded, ranks are not.
-    ends = ("", "_low95", "_high95")
-    scores = {f"{score.name}{end}" for score in LEADERBOARD for end in ends}
+    scores = {f"{score.name}{end}" for score in LEADERBOARD for end in ("", "_low95", "_high95")}
     for standings in boards:
         for row in standings.rows():
             yield {

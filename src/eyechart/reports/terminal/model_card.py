@@ -206,8 +206,7 @@ Scored = tuple[ModelEntry, SpaceResults]
 def leaderboards(report: Report, section: TestSection) -> Iterator[str]:
     """Yield a heading, the sort order and a table for each label space of a test."""
     standings = section.standings
-    where = space_title(standings.space)
-    order = f"Sorted by {escape(SCORES[standings.by].title)} in {where}."
+    order = f"Sorted by {escape(SCORES[standings.by].title)} in {space_title(standings.space)}."
     if standings.board.baseline:
         order += f" Errors are divided by the errors of {escape(standings.board.baseline)}."
     for space in section.spaces:

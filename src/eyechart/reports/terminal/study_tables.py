@@ -131,8 +131,7 @@ def balance_table(balance: "Balance") -> Table:
 
 def balance_cells(name: str, balance: "Balance") -> list[list[str]]:
     """Return rows for a CSV file: each corruption error and mean, as a ratio, not in percent."""
-    form = "relative" if balance.relative else "plain"
-    start = [name, form, balance.baseline.name]
+    start = [name, "relative" if balance.relative else "plain", balance.baseline.name]
     rows = []
     for model, errors in balance.errors.items():
         for corruption, value in errors.items():

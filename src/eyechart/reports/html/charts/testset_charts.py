@@ -117,14 +117,13 @@ def _histogram_layout(spreads: Sequence[Spread]) -> Spec:
 
 
 def _coverage_bars(spreads: Sequence[Spread]) -> Spec:
-    suite = spreads[0].suite
     return {
         "type": "bar",
         "orientation": "h",
         "name": escape(spreads[0].suite_title),
         "x": numbers(spread.coverage.paper for spread in spreads),
         "y": [escape(corruption_title(spread.corruption)) for spread in spreads],
-        "marker": _look(suite),
+        "marker": _look(spreads[0].suite),
         "texttemplate": "%{x:.1%}",
         "textposition": "auto",
         "hovertemplate": "%{y}: %{x:.1%} of Δv<extra>%{fullData.name}</extra>",
