@@ -70,8 +70,8 @@ class ImageStrip:
         ]
         present.sort(key=lambda pair: pair[0])
         # Evenly by rank, including the mildest and the strongest image.
-        places = np.linspace(0, len(present) - 1, min(count, len(present))).round().astype(int)
-        return ImageStrip(tuple(present[index][1] for index in places))
+        indices = np.linspace(0, len(present) - 1, min(count, len(present))).round().astype(int)
+        return ImageStrip(tuple(present[index][1] for index in indices))
 
 
 def image_strip(report: Report, section: TestSection, corruption: str) -> ImageStrip:

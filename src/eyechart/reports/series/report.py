@@ -155,7 +155,7 @@ def make_report(
         for index, (name, short) in enumerate(zip(names, short_names(names), strict=True))
     }
     notes: list[str] = []
-    parts = tuple(_part(board, runs, looks, categories or {}) for board in boards)
+    sections = tuple(_test_section(board, runs, looks, categories or {}) for board in boards)
     discrete: SeverityComparison | None = None
     benchmarks: list[Rankings] = []
     try:
@@ -164,10 +164,10 @@ def make_report(
         benchmarks = two_benchmarks(boards)
     except UsageError as error:
         notes.append(str(error))
-    return Report(tuple(runs), parts, discrete, tuple(benchmarks), tuple(notes), hidden)
+    return Report(tuple(runs), sections, discrete, tuple(benchmarks), tuple(notes), hidden)
 
 
-def _part(
+def _test_section(
     board: Leaderboard,
     runs: Sequence[Run],
     looks: Mapping[str, tuple[str, str]],
