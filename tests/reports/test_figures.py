@@ -50,7 +50,7 @@ from eyechart.reports.figures.paper_style import (
     split_planned,
 )
 from eyechart.reports.series.curves import area_panels_of, best_space
-from eyechart.reports.series.image_strips import image_strip
+from eyechart.reports.series.image_strips import has_failed, image_strip
 from eyechart.reports.series.model_errors import errors_of
 from eyechart.reports.series.model_scores import main_score, rank_panel
 from eyechart.reports.series.overlap import OverlapPanel
@@ -479,8 +479,8 @@ def test_a_prediction_fails_by_the_label_or_by_the_clean_image_where_there_is_no
         (True, False, False), (False, True, True), (None, False, True), (None, True, False),
         (None, None, False),
     ):  # fmt: skip
-        prediction = replace(shown.prediction, correct=correct, consistent=consistent)
-        assert replace(shown, prediction=prediction).has_failed is failed
+        prediction = replace(shown, correct=correct, consistent=consistent)
+        assert has_failed(prediction) is failed
 
 
 # How they look
