@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.shards import Shard, read_shard, shards_of
+from eyechart.core.storage.shards import Shard, jobs_of, read_shard, shards_of
 
 DIGESTS = [hashlib.sha256(bytes([number])).hexdigest() for number in range(200)]
 
@@ -13,9 +13,9 @@ DIGESTS = [hashlib.sha256(bytes([number])).hexdigest() for number in range(200)]
 @pytest.mark.parametrize("count", [1, 2, 7, 300])
 def test_every_item_belongs_to_exactly_one_shard(count: int) -> None:
     shards = shards_of(count)
-    for number, digest in enumerate(DIGESTS):
+    for digest in DIGESTS:
         assert sum(shard.has(digest) for shard in shards) == 1
-        assert sum(shard.has_index(number) for shard in shards) == 1
+    assert sorted(job for shard in shards for job in jobs_of(DIGESTS, shard)) == sorted(DIGESTS)
 
 
 def test_shards_are_nearly_equal() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +16,7 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.registry import unknown_name
-from eyechart.core.storage.remote import RemoteFile, TemporaryFolder, as_shown, is_url, remote_files
+from eyechart.core.storage.remote import RemoteFile, as_shown, is_url, remote_files
 from eyechart.images.identity import file_digest, pixel_digest
 from eyechart.images.image_files import (
     DECODING,
@@ -173,15 +174,15 @@ def list_remote_manifest(file: RemoteFile) -> list[ListedImage]:
 
     Only the list itself is downloaded now.
     """
-    folder = TemporaryFolder()
-    local = folder.path / file.name
-    local.write_bytes(file.read())
+    with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
+        local = Path(folder, file.name)
+        local.write_bytes(file.read())
+        listed = list_manifest(local)
     images = []
-    for image in list_manifest(local):
+    for image in listed:
         # a path in the list may itself be a URL
-        url = image.name if is_url(image.name) else f"{file.parent}/{image.name}"
+        url = image.name if is_url(image.name) else f"{file.url.rpartition('/')[0]}/{image.name}"
         images.append(replace(image, path=Path(url), content=RemoteFile(url).read))
-    folder.delete()
     return images
 
 

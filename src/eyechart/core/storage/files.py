@@ -6,7 +6,7 @@ import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -149,13 +149,8 @@ def write_text(path: Path, text: str) -> Path:
     Raises:
         UsageError: the file cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers([path.parent])
-        with atomic_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+    with file_in(path.parent, path.name) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
     return path
 
 
@@ -171,21 +166,14 @@ def remove_leftovers(folders: Iterable[Path]) -> None:
 
 def _is_written(path: Path, machine: str | None, process: int) -> bool:
     """Return whether the process that began a temporary file may still be writing it."""
-    if machine in (None, MACHINE):
-        return _is_alive(process)
-    # process ids of another machine say nothing here
-    with suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime < ABANDONED
-    return True
-
-
-def _is_alive(process: int) -> bool:
-    if os.name != "posix":
-        return True  # on Windows os.kill(process, 0) would terminate the process
     try:
-        os.kill(process, 0)
+        if machine not in (None, MACHINE):
+            # process ids of another machine say nothing here
+            return time.time() - path.stat().st_mtime < ABANDONED
+        if os.name == "posix":  # on Windows it would terminate the process
+            os.kill(process, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # it exists, but belongs to another user
+        pass  # the process belongs to another user, or the file has gone
     return True

@@ -99,7 +99,7 @@ def _locked(path: Path) -> Iterator[bool]:
                 yield is_without_locks
                 return
             # the former holder may have removed the file between our open and our lock
-            if not _is_still(file.fileno(), path):
+            if not os.fstat(file.fileno()).st_nlink:
                 continue
             try:
                 yield True
@@ -108,11 +108,3 @@ def _locked(path: Path) -> Iterator[bool]:
                 with suppress(OSError):
                     path.unlink()
             return
-
-
-def _is_still(file: int, path: Path) -> bool:
-    """Return whether the open file is still the file at this path."""
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False

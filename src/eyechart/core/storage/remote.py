@@ -9,15 +9,14 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from eyechart.core.arguments import FilePath, as_path, regular_file
-from eyechart.core.errors import UsageError, install_hint
+from eyechart.core.errors import UsageError, install_hint, reason_of
 
 # two letters or more: "C:/" is a path on Windows
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
@@ -65,32 +64,17 @@ class RemoteFile:
         """The suffix of the name, with the dot."""
         return PurePosixPath(self.url).suffix
 
-    @property
-    def parent(self) -> str:
-        """The URL of the folder."""
-        return self.url.rpartition("/")[0]
-
-    @cached_property
-    def _place(self) -> tuple[Untyped, str]:
-        return file_system(self.url)
-
     def open(self) -> BinaryIO:
         """Return the file, open for reading; only the parts that are read are downloaded."""
-        system, path = self._place
-        with reading(self.url):
-            file: BinaryIO = system.open(path, "rb")
-            return file
+        system, path = file_system(self.url)
+        with _reading(self.url):
+            return cast(BinaryIO, system.open(path, "rb"))
 
     def read(self, start: int | None = None, stop: int | None = None) -> bytes:
         """Return the bytes of the file, or those from `start` to before `stop`."""
-        system, path = self._place
-        with reading(self.url):
-            content: bytes = system.cat_file(path, start=start, end=stop)
-            return content
-
-    def __getstate__(self) -> dict[str, str]:
-        # A connection cannot be sent to another process.
-        return {"url": self.url}
+        system, path = file_system(self.url)
+        with _reading(self.url):
+            return cast(bytes, system.cat_file(path, start=start, end=stop))
 
 
 DataFile = Path | RemoteFile
@@ -117,11 +101,11 @@ def remote_files(folder: str, suffixes: tuple[str, ...]) -> list[tuple[RemoteFil
     Hidden files are left out.
     """
     system, root = file_system(folder)
-    with reading(folder):
+    with _reading(folder):
         system.invalidate_cache()
         paths = sorted(system.find(root))
-        base = PurePosixPath(system._strip_protocol(root))
-        relative = [PurePosixPath(path).relative_to(base) for path in paths]
+    base = system._strip_protocol(root)
+    relative = [PurePosixPath(path).relative_to(base) for path in paths]
     return [
         (RemoteFile(f"{folder.rstrip('/')}/{path}"), path)
         for path in relative
@@ -132,7 +116,7 @@ def remote_files(folder: str, suffixes: tuple[str, ...]) -> list[tuple[RemoteFil
 def is_remote_file(url: str) -> bool:
     """Return whether there is a file, not a folder, at a URL."""
     system, path = file_system(url)
-    with reading(url):
+    with _reading(url):
         return bool(system.isfile(path))
 
 
@@ -145,7 +129,7 @@ def file_system(url: str) -> tuple[Untyped, str]:
     try:
         from fsspec.core import url_to_fs
 
-        with reading(url):
+        with _reading(url):
             system, path = url_to_fs(url)
     except ImportError as error:
         raise UsageError(
@@ -155,7 +139,7 @@ def file_system(url: str) -> tuple[Untyped, str]:
 
 
 @contextmanager
-def reading(url: str) -> Iterator[None]:
+def _reading(url: str) -> Iterator[None]:
     """Turn the errors of a file system into a UsageError that names the URL."""
     try:
         yield
@@ -165,21 +149,11 @@ def reading(url: str) -> Iterator[None]:
         raise UsageError(f"No such file or folder: {url}.") from None
     # each kind of file system raises errors of its own packages
     except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise UsageError(f"Cannot read {url}: {reason}.") from error
+        raise UsageError(f"Cannot read {url}: {reason_of(error)}.") from error
 
 
 MIRROR, UPLOADS = ".mirror", ".uploads"
-"""Files in the local copy of a folder at a URL: its URL, and a list of the uploaded files."""
-
-FileState = tuple[int, int]
-"""Size in bytes and time of the last change of a file."""
-
-
-def state_of(path: Path) -> FileState:
-    """Return what tells whether a file has changed."""
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+"""Files in the local copy of a folder at a URL: its URL, and a list of the files that are there."""
 
 
 def upload_written(path: Path) -> None:
@@ -187,12 +161,11 @@ def upload_written(path: Path) -> None:
     folder = next((parent for parent in path.parents if (parent / MIRROR).is_file()), None)
     if folder is None:
         return
-    name = path.relative_to(folder).as_posix()
-    size, changed = state_of(path)
+    name, state = path.relative_to(folder).as_posix(), _state_of(path, folder)
     put_file(path, f"{(folder / MIRROR).read_text(encoding='utf-8')}/{name}")
     # one short line in one write, so that several processes can share the list
     with (folder / UPLOADS).open("a", encoding="utf-8") as file:
-        file.write(f"{size} {changed} {name}\n")
+        file.write(f"{state}\n")
 
 
 def put_file(path: Path, url: str) -> None:
@@ -212,10 +185,9 @@ def _writing(url: str) -> Iterator[None]:
         yield
     # each kind of file system raises errors of its own packages
     except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise UsageError(
-            f"Cannot write {url}: {reason}; finished work is kept: run the same command again to"
-            " resume."
+            f"Cannot write {url}: {reason_of(error)}; finished work is kept: run the same command"
+            " again to resume."
         ) from error
 
 
@@ -282,46 +254,49 @@ def output_folder(out: FilePath) -> Iterator[OutputFolder]:
     temporary = TemporaryFolder()
     local = temporary.path
     system, root = file_system(shown)
-    with reading(shown):
+    with _reading(shown):
         # another machine may have written there since the folder was listed
         system.invalidate_cache()
         paths = system.find(root) if system.exists(root) else []
-        targets = [local / PurePosixPath(path).relative_to(PurePosixPath(root)) for path in paths]
+        targets = [local / PurePosixPath(path).relative_to(root) for path in paths]
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
         if paths:
             # by lists of both: fsspec would read names as patterns and decide by slashes
             system.get(paths, [str(target) for target in targets])
-    downloaded = _states_in(local)
+    states = _states_in(local).values()
+    (local / UPLOADS).write_text("".join(f"{state}\n" for state in states), encoding="utf-8")
     # every process that writes into the folder finds the URL there
     (local / MIRROR).write_text(shown, encoding="utf-8")
     try:
         yield OutputFolder(local, shown, temporary)
     finally:
         # also after an error: what is complete can be resumed
-        _upload_changes(local, shown, downloaded)
+        _upload_changes(local, shown)
 
 
-def _states_in(folder: Path) -> dict[str, FileState]:
+def _state_of(path: Path, folder: Path) -> str:
+    """Return one line that differs when a file has changed: its size, its time, and its name."""
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns} {path.relative_to(folder).as_posix()}"
+
+
+def _states_in(folder: Path) -> dict[str, str]:
     """Return the state of each file below a folder; locks and temporary files are hidden."""
     return {
-        path.relative_to(folder).as_posix(): state_of(path)
+        path.relative_to(folder).as_posix(): _state_of(path, folder)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     }
 
 
-def _upload_changes(local: Path, url: str, downloaded: Mapping[str, FileState]) -> None:
+def _upload_changes(local: Path, url: str) -> None:
     """Upload the files that have changed, and delete those that are gone.
 
     Files that other processes have put at the URL are left alone.
     """
-    known = dict(downloaded)
-    uploads = local / UPLOADS
-    lines = uploads.read_text(encoding="utf-8").splitlines() if uploads.exists() else []
-    for line in lines:
-        size, changed, name = line.split(" ", 2)
-        known[name] = int(size), int(changed)
+    uploads = (local / UPLOADS).read_text(encoding="utf-8").splitlines()
+    known = {state.split(" ", 2)[2]: state for state in uploads}
     states = _states_in(local)
     for name, state in states.items():
         if known.get(name) != state:

@@ -58,13 +58,10 @@ def open_run_folder(
         write_settings(record, {**settings, **(growing or {})})
         for name in folders:
             (out / name).mkdir(exist_ok=True)
-        remove_leftovers([out, *(path for name in folders for path in _folders(out / name))])
+            remove_leftovers([out / name, *(p for p in (out / name).iterdir() if p.is_dir())])
+        remove_leftovers([out])
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
-
-
-def _folders(folder: Path) -> list[Path]:
-    return [folder, *(path for path in folder.iterdir() if path.is_dir())]
 
 
 def check_same(record: Path, settings: Settings, other: str) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -49,10 +50,6 @@ class Shard:
             ['1/3']
         """
         return int(digest, 16) % self.count == self.number - 1
-
-    def has_index(self, index: int) -> bool:
-        """Return whether the item at this position of a fixed list belongs to this shard."""
-        return index % self.count == self.number - 1
 
 
 def read_shard(text: str, environment: Mapping[str, str] = os.environ) -> Shard:
@@ -169,7 +166,7 @@ def remove_shard_records(folder: Path) -> None:
     for path in folder.glob("*-of-*.json"):
         if _NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)
-    if folder.name == SHARDS and folder.is_dir() and not any(folder.iterdir()):
+    with suppress(OSError):  # it contains other files, or does not exist
         folder.rmdir()
 
 
@@ -202,33 +199,29 @@ def work_off(
         work: performs a job, or the remaining part of it.
         shard: the part of the jobs to do, by their positions.
     """
-    if shard is not None:
-        for job in jobs_of(jobs, shard):
-            path_of(job).parent.mkdir(parents=True, exist_ok=True)
-            work(job)
-        return
-    waiting = list(jobs)
+    waiting = jobs_of(jobs, shard)
     while waiting:
-        waiting = [job for job in waiting if not _was_free(job, path_of(job), work)]
+        locked = []
+        for job in waiting:
+            path = path_of(job)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # the lock is held until the file is written, so that no other process begins the job
+            with nullcontext(True) if shard else try_lock(path) as is_free:
+                if is_free:
+                    work(job)
+                else:
+                    locked.append(job)
+        waiting = locked
         if waiting:
             time.sleep(POLL_SECONDS)
 
 
-def jobs_of(jobs: Iterable[Job], shard: Shard) -> list[Job]:
-    """Return the jobs of a shard, which are given by their positions in the list.
+def jobs_of(jobs: Iterable[Job], shard: Shard | None) -> list[Job]:
+    """Return the jobs of a shard, which are given by their positions; all jobs without a shard.
 
     Example:
         >>> jobs_of("abcde", Shard(2, 3))
         ['b', 'e']
     """
-    return [job for index, job in enumerate(jobs) if shard.has_index(index)]
-
-
-def _was_free(job: Job, path: Path, work: Callable[[Job], None]) -> bool:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with try_lock(path) as is_free:
-        if is_free:
-            # the lock is held until the file is written, so that no other process begins the same
-            # job
-            work(job)
-    return is_free
+    first, step = (0, 1) if shard is None else (shard.number - 1, shard.count)
+    return list(jobs)[first::step]
