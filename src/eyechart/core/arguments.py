@@ -7,14 +7,19 @@ import errno
 import math
 import operator
 import os
+import re
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 from eyechart.core.errors import UsageError
 
 FilePath = str | os.PathLike[str]
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""What a string contains if it cannot be encoded as UTF-8."""
 
 SPECIAL_FILES = {
     stat.S_IFIFO: "a named pipe",
@@ -122,18 +127,9 @@ def as_flag(value: object, name: str) -> bool:
 
 def as_text(value: object, name: str) -> str:
     """Return the value if it is a string that can be encoded as UTF-8; reject everything else."""
-    if not isinstance(value, str) or (not value.isascii() and not _is_encodable(value)):
+    if not isinstance(value, str) or LONE_SURROGATE.search(value):
         raise UsageError(f"{name} must be a string, got {short_repr(value)}.")
     return value
-
-
-def _is_encodable(text: str) -> bool:
-    """Return whether a string can be encoded as UTF-8; one with a lone surrogate cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def as_texts(values: object, name: str) -> tuple[str, ...]:
@@ -196,11 +192,9 @@ def short_repr(value: object) -> str:
         ('7', 'a str', 'a list')
     """
     if isinstance(value, int | float | complex | str | bytes | bool | None):
-        try:
+        with suppress(ValueError):  # an integer with more digits than Python converts to text
             text = repr(value)
-        except ValueError:  # an integer with more digits than Python converts to text
-            text = ""
-        if 0 < len(text) <= 60:
-            return text
+            if len(text) <= 60:
+                return text
     kind = type(value).__name__
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"

@@ -4,16 +4,16 @@ Sessions can be added up: of a run that was resumed, of several processes, and o
 never estimated: without a readable counter and without stated watts it is unknown.
 """
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from eyechart.core.errors import UsageError, install_hint
+from eyechart.core.errors import install_hint
 from eyechart.core.progress import Repeated
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
@@ -155,8 +155,8 @@ def kept_cost(folder: Path) -> Cost:
 
 def _read(file: Path) -> Cost:
     """Return the cost in a session's file; no cost if the session ended before it was written."""
-    with suppress(OSError, ValueError, UsageError):
-        return Cost.from_plain(json.loads(file.read_text("utf-8")))
+    with suppress(OSError, ValueError):
+        return Cost.model_validate_json(file.read_text("utf-8"))
     return Cost()
 
 
@@ -225,23 +225,18 @@ def nvml_meter(nvml: Any, uuids: Sequence[str], clock: Clock = monotonic) -> Met
         uuids: The ids of the GPUs, such as "GPU-…".
         clock: A function that returns the time in seconds.
     """
-    handles = [nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
-    return Meter(NVML, [_nvml_counter(nvml, handle, clock) for handle in handles])
+    return Meter(NVML, [_nvml_counter(nvml, uuid, clock) for uuid in uuids])
 
 
-def _nvml_counter(nvml: Any, handle: Any, clock: Clock) -> Callable[[], float]:
+def _nvml_counter(nvml: Any, uuid: str, clock: Clock) -> Callable[[], float]:
     """Return the joules of a GPU: from its counter of millijoules, or integrated from its power."""
-    try:
+    handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+    with suppress(nvml.NVMLError):
         # since the driver was loaded
         start = nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
-    except nvml.NVMLError:
-        # NVML has energy counters from Volta on; older GPUs report their power only
-        return _nvml_power(nvml, handle, clock)
-    return lambda: float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) - start) / 1e3
-
-
-def _nvml_power(nvml: Any, handle: Any, clock: Clock) -> Callable[[], float]:
-    """Return the joules of a GPU: its milliwatts, integrated by the trapezoidal rule."""
+        return lambda: float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) - start) / 1e3
+    # NVML has energy counters from Volta on; older GPUs report only their power, in milliwatts,
+    # which is integrated by the trapezoidal rule
     before, old, total = clock(), float(nvml.nvmlDeviceGetPowerUsage(handle)), 0.0
 
     def joules() -> float:
@@ -266,9 +261,10 @@ def find_meters(
     # a device that is listed twice has one counter
     gpus = [device for device in dict.fromkeys(devices) if device.type != "cpu"]
     if gpus:
-        nvml, why = _nvml_meter(gpus)
-        meters += [] if nvml is None else [nvml]
-        unmeasured += [f"GPU ({why})"] if why else []
+        try:
+            meters.append(_nvml_meter(gpus))
+        except OSError as error:
+            unmeasured.append(f"GPU ({error})")
     try:
         meters.append(rapl_meter(powercap))
     except PermissionError:
@@ -282,23 +278,23 @@ def find_meters(
     return meters, unmeasured
 
 
-def _nvml_meter(devices: "Sequence[torch.device]") -> tuple[Meter | None, str]:
-    """Return the meter of these GPUs, or None and the reason."""
+def _nvml_meter(devices: "Sequence[torch.device]") -> Meter:
+    """Return the meter of these GPUs; raise an OSError with the reason if there is none."""
     import torch  # slow to import, and settings read a constant of this module
 
     if any(device.type != "cuda" for device in devices):
-        return None, "only GPUs of NVIDIA have energy counters here"
+        raise OSError("only GPUs of NVIDIA have energy counters here")
     try:
         import pynvml
-    except ImportError:
-        return None, install_hint("energy")
-    try:
+
         pynvml.nvmlInit()
         # By id: CUDA_VISIBLE_DEVICES changes the numbers that torch uses.
         ids = [torch.cuda.get_device_properties(device).uuid for device in devices]
-        return nvml_meter(pynvml, [f"GPU-{identity}" for identity in ids]), ""
+        return nvml_meter(pynvml, [f"GPU-{identity}" for identity in ids])
+    except ImportError:
+        raise OSError(install_hint("energy")) from None
     except (pynvml.NVMLError, AttributeError) as error:
-        return None, f"NVML: {error}"
+        raise OSError(f"NVML: {error}") from None
 
 
 class Session:
@@ -363,15 +359,12 @@ class Session:
         """From now on, keep the cost of the session in this run folder."""
         sessions = folder / SESSIONS_FOLDER
         sessions.mkdir(parents=True, exist_ok=True)
-        number = 1
-        while True:
-            try:
-                # Fails if the file exists, so that no two processes have the same number.
-                (sessions / f"{number:04d}.json").touch(exist_ok=False)
+        for number in count(1):
+            # Fails if the file exists, so that no two processes have the same number.
+            with suppress(FileExistsError):
+                self._file = sessions / f"{number:04d}.json"
+                self._file.touch(exist_ok=False)
                 break
-            except FileExistsError:
-                number += 1
-        self._file = sessions / f"{number:04d}.json"
         self.write()
 
     def cost(self) -> Cost:

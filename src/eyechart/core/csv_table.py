@@ -103,46 +103,44 @@ def read_rows(
     Raises:
         UsageError: the file cannot be read, lacks a column, or has no rows.
     """
-    # newline="" leaves line breaks inside quoted cells to the csv module
-    lines = csv.reader(io.StringIO(read_text(path), newline=""), Dialect)
+    lines = _lines(path)
+    head = [name.lower() for name in next(lines, [])]
+    missing = [name for name in columns if name not in head]
+    if missing:
+        raise UsageError(f"{path} lacks the column {missing[0]}: it needs {', '.join(columns)}.")
     count = 0
-    try:
-        head = [name.strip().lower() for name in next(lines, [])]
-        missing = [name for name in columns if name not in head]
-        if missing:
+    for number, line in enumerate(lines, 2):
+        if not line:
+            continue
+        if is_ragged:
+            line = [*line[: len(head)], *[""] * (len(head) - len(line))]
+        if len(line) != len(head):
             raise UsageError(
-                f"{path} lacks the column {missing[0]}: it needs {', '.join(columns)}."
+                f"{path}, row {number}: {len(line)} cells instead of {len(head)}; fix the row or"
+                " remove it."
             )
-        for number, line in enumerate(lines, 2):
-            if not line:
-                continue
-            if is_ragged:
-                line = [*line[: len(head)], *[""] * (len(head) - len(line))]
-            if len(line) != len(head):
-                raise UsageError(
-                    f"{path}, row {number}: {len(line)} cells instead of {len(head)}; fix the row"
-                    " or remove it."
-                )
-            count += 1
-            cells = (cell.strip() for cell in line)
-            yield CsvRow(path, number, dict(zip(head, cells, strict=True)))
-    except csv.Error as error:
-        raise _invalid(path, lines.line_num, error) from None
+        count += 1
+        yield CsvRow(path, number, dict(zip(head, line, strict=True)))
     if not count:
         raise UsageError(f"{path} has no rows.")
 
 
-def _invalid(path: Path, number: int, error: csv.Error) -> UsageError:
-    return UsageError(f"{path}, row {number}: {error}; the file is not valid CSV.")
-
-
 def column_names(path: Path) -> set[str]:
     """Return the names of a CSV file's columns, in lower case."""
+    return {name.lower() for name in next(_lines(path), [])}
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """Yield the stripped cells of each line of a CSV file, the header first."""
+    # newline="" leaves line breaks inside quoted cells to the csv module
     lines = csv.reader(io.StringIO(read_text(path), newline=""), Dialect)
     try:
-        return {name.strip().lower() for name in next(lines, [])}
+        for line in lines:
+            yield [cell.strip() for cell in line]
     except csv.Error as error:
-        raise _invalid(path, lines.line_num, error) from None
+        raise UsageError(
+            f"{path}, row {lines.line_num}: {error}; the file is not valid CSV."
+        ) from None
 
 
 def read_text(path: Path) -> str:

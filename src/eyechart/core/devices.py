@@ -136,13 +136,9 @@ def keep_freed_memory() -> None:
     that size from the system each time, and clearing their pages took a third of the time of an
     evaluation on the CPU.
     """
-    try:
-        # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h; other C libraries have no mallopt
-        library = CDLL(None)
-        for parameter in (-3, -1):
-            library.mallopt(parameter, MAX_KEPT)
-    except (AttributeError, OSError, TypeError):
-        return
+    # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h
+    _set_malloc(-3, MAX_KEPT)
+    _set_malloc(-1, MAX_KEPT)
 
 
 def share_freed_memory() -> None:
@@ -151,11 +147,13 @@ def share_freed_memory() -> None:
     By default, glibc keeps memory for each thread separately, and returns it to the system in
     pieces of 64 MB, however much it should keep.
     """
-    try:
-        # M_ARENA_MAX of malloc.h
-        CDLL(None).mallopt(-8, 1)
-    except (AttributeError, OSError, TypeError):
-        return
+    # M_ARENA_MAX of malloc.h
+    _set_malloc(-8, 1)
+
+
+def _set_malloc(parameter: int, value: int) -> None:
+    with suppress(AttributeError, OSError, TypeError):  # other C libraries have no mallopt
+        CDLL(None).mallopt(parameter, value)
 
 
 def free_memory(device: torch.device) -> float:
@@ -181,18 +179,14 @@ def _memory_limit(record: Path, root: Path) -> float:
         root: the folder of the groups, /sys/fs/cgroup.
     """
     limits = [inf]
-    try:
-        lines = record.read_text().splitlines()
-    except OSError:  # not on Linux
-        lines = []
-    for line in lines:
+    for line in record.read_text().splitlines() if record.is_file() else ():  # only on Linux
         # "0::/job" (version 2) or "4:memory:/job" (version 1)
         _, controllers, name = line.split(":", 2)
         if controllers not in ("", "memory"):
             continue
-        base, file = root, "memory.max"
-        if controllers:
-            base, file = root / "memory", "memory.limit_in_bytes"
+        base, file = (
+            (root / "memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
+        )
         group = base / name.strip("/")
         # the limit of a group also holds for the groups in it
         for folder in (group, *group.parents):

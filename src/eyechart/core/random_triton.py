@@ -60,9 +60,6 @@ def random_words(keys: Tensor, salts: Tensor, stream: Tensor, quads: int, halves
     return out
 
 
-BLOCK = 1024
-
-
 @triton.jit  # type: ignore[untyped-decorator]
 def _count(  # type: ignore[no-untyped-def]
     levels, uniform, thresholds, distributions, counts, size, steps, halvings, BLOCK: tl.constexpr

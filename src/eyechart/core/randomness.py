@@ -134,18 +134,9 @@ def _image_quads(key: int, salt: int, stream: int, start: int, stop: int) -> lis
     return _rounds_in_numpy(words, keys[0], keys[1], ROUNDS - 2)
 
 
+@lru_cache(maxsize=16)
 def _position_products(start: int, stop: int) -> tuple[Words, Words]:
     """Return both halves of the positions' products in the first round."""
-    # further blocks occur in large images only, where these products are a small part of the work
-    return _first_products(stop) if start == 0 else _new_products(start, stop)
-
-
-@lru_cache(maxsize=16)
-def _first_products(stop: int) -> tuple[Words, Words]:
-    return _new_products(0, stop)
-
-
-def _new_products(start: int, stop: int) -> tuple[Words, Words]:
     products = np.arange(start, stop, dtype=np.uint64) * np.uint64(MULTIPLIERS[0])
     return products & np.uint64(MASK32), products >> np.uint64(32)
 
@@ -382,7 +373,6 @@ POISSON_AT_ONCE = 1 << 20
 
 GUIDE_BITS = 10
 """Bits of the uniform number that index the guide table."""
-
 
 LIMIT_BITS = 17
 """Bits of a threshold, which can be 65,536 itself."""

@@ -5,7 +5,6 @@ A record's attribute docstrings document its fields and become part of its JSON 
 
 import re
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from dataclasses import fields
 from itertools import islice
 from math import isnan, nan
 from numbers import Integral
@@ -94,20 +93,17 @@ class CheckedFields:
     """
 
     def __post_init__(self) -> None:
-        owner: type[Any] = type(self)
-        for name, kind in _field_types(owner).items():
+        owner = type(self).__name__
+        for name, kind in get_type_hints(type(self)).items():
             value = getattr(self, name)
             if not _is_of_type(value, kind):
+                text = str(kind) if get_origin(kind) else getattr(kind, "__name__", str(kind))
+                kind_name = re.sub(r"[a-z_]\w*\.", "", text)  # without modules
                 raise UsageError(
-                    f"{name} of {owner.__name__} must be {_type_name(kind)}, got"
-                    f" {short_repr(value)}: use a function that returns {owner.__name__} instead of"
-                    " making it."
+                    f"{name} of {owner} must be {kind_name}, got"
+                    f" {short_repr(value)}: use a function that returns {owner} instead of making"
+                    " it."
                 )
-
-
-def _field_types(owner: type) -> dict[str, Any]:
-    hints = get_type_hints(owner)
-    return {field.name: hints[field.name] for field in fields(owner)}
 
 
 def _is_of_type(value: object, kind: Any) -> bool:
@@ -134,11 +130,6 @@ def _is_of_type(value: object, kind: Any) -> bool:
     if isinstance(value, Sequence) and inner:
         return all(_is_of_type(item, inner[0]) for item in islice(value, 1))
     return True
-
-
-def _type_name(kind: Any) -> str:
-    name = str(kind) if get_origin(kind) else getattr(kind, "__name__", str(kind))
-    return re.sub(r"[a-z_]\w*\.", "", name)
 
 
 class NamedRecords(Record, Generic[Value]):

@@ -1,9 +1,9 @@
 """A registry of items by name that rejects duplicates and suggests names for misspelled ones."""
 
 import difflib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from pkgutil import resolve_name
 from typing import Generic, TypeVar
 
 from eyechart.core.errors import UsageError
@@ -73,13 +73,6 @@ def one_of(names: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The location of an item that has not been imported yet: `module:attribute`."""
-
-    address: str
-
-
 class Registry(Generic[Item]):
     """Items by name, in the order in which they were added.
 
@@ -93,12 +86,11 @@ class Registry(Generic[Item]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._items: dict[str, Item | _Source] = {}
+        self._loaders: dict[str, Callable[[], Item]] = {}
 
     def add(self, name: str, item: Item) -> Item:
         """Add `item` under `name` and return it; raise if the name is already registered."""
-        self._reject_twice(name)
-        self._items[name] = item
+        self._add(name, lambda: item)
         return item
 
     def add_lazily(self, name: str, address: str) -> None:
@@ -106,32 +98,27 @@ class Registry(Generic[Item]):
 
         This way help texts can list names without importing slow modules.
         """
-        self._reject_twice(name)
-        self._items[name] = _Source(address)
+        self._add(name, cache(partial(resolve_name, address)))
 
-    def _reject_twice(self, name: str) -> None:
-        if name in self._items:
+    def _add(self, name: str, load: Callable[[], Item]) -> None:
+        if name in self._loaders:
             raise ValueError(f"{self.kind} '{name}' is registered twice.")
+        self._loaders[name] = load
 
     def __getitem__(self, name: str) -> Item:
-        try:
-            item = self._items[name]
-        except KeyError:
-            raise unknown_name(self.kind, name, self._items) from None
-        if isinstance(item, _Source):
-            module, _, attribute = item.address.partition(":")
-            item = self._items[name] = getattr(import_module(module), attribute)
-        return item
+        if name not in self._loaders:
+            raise unknown_name(self.kind, name, self._loaders)
+        return self._loaders[name]()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._items
+        return name in self._loaders
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
+        return iter(self._loaders)
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._loaders)
 
     def values(self) -> Iterator[Item]:
         """Yield the items in the order in which they were added."""
-        return (self[name] for name in self._items)
+        return (self[name] for name in self._loaders)

@@ -1,11 +1,10 @@
 """Parse YAML written by users, with limits on nesting and on the expansion of aliases."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
 
 import yaml
-
-Parsed = TypeVar("Parsed")
 
 ValuePath = tuple[str | int, ...]
 """The keys and indices that lead to a value."""
@@ -35,18 +34,14 @@ class _BoundedLoader(yaml.SafeLoader):
         # ids stay unique, because all nodes are alive until the whole text is composed
         if node is not None and id(node) not in self._sizes:
             # an alias is the same node again, so its full size counts each time
-            size = 1 + sum(self._sizes.get(id(child), 1) for child in _inside(node))
+            inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+            # those of a mapping are pairs of a key and a value
+            children = chain(*inside) if isinstance(node, yaml.MappingNode) else inside
+            size = 1 + sum(self._sizes.get(id(child), 1) for child in children)
             if size > MAX_VALUES:
                 raise yaml.YAMLError(f"its aliases expand to more than {MAX_VALUES:,} values")
             self._sizes[id(node)] = size
         return node
-
-
-def _inside(node: yaml.Node) -> list[yaml.Node]:
-    """Return the child nodes of a list or a mapping; a scalar has none."""
-    if isinstance(node, yaml.MappingNode):
-        return [child for pair in node.value for child in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def parse_yaml(text: str) -> Any:
@@ -56,7 +51,7 @@ def parse_yaml(text: str) -> Any:
         ValueError: The text is not YAML, or exceeds the limits on nesting or size; the message is
             one line without a full stop.
     """
-    return _parse(text, lambda loader: loader.get_single_data())
+    return _parse(text, has_lines=False)[0]
 
 
 def parse_yaml_lines(text: str) -> tuple[Any, dict[ValuePath, int]]:
@@ -69,16 +64,7 @@ def parse_yaml_lines(text: str) -> tuple[Any, dict[ValuePath, int]]:
         >>> parse_yaml_lines("a: 1\nb:\n- 2\n- c: 3")[1]
         {('a',): 1, ('b',): 2, ('b', 0): 3, ('b', 1): 4, ('b', 1, 'c'): 4}
     """
-    return _parse(text, _with_lines)
-
-
-def _with_lines(loader: _BoundedLoader) -> tuple[Any, dict[ValuePath, int]]:
-    node = loader.get_single_node()
-    if node is None:
-        return None, {}
-    # before the values are made, because that rewrites mappings that are merged into others
-    lines = dict(_lines_in(node, ()))
-    return loader.construct_document(node), lines
+    return _parse(text, has_lines=True)
 
 
 def _lines_in(node: yaml.Node, path: ValuePath) -> Iterator[tuple[ValuePath, int]]:
@@ -102,12 +88,14 @@ def _lines_in(node: yaml.Node, path: ValuePath) -> Iterator[tuple[ValuePath, int
             yield from _lines_in(item, (*path, index))
 
 
-def _parse(text: str, parse: Callable[[_BoundedLoader], Parsed]) -> Parsed:
+def _parse(text: str, *, has_lines: bool) -> tuple[Any, dict[ValuePath, int]]:
     try:
         loader = _BoundedLoader(text)  # rejects control characters, so it belongs inside `try`
-        try:
-            return parse(loader)
-        finally:
-            loader.dispose()
+        node = loader.get_single_node()
+        if node is None:
+            return None, {}
+        # before the values are made, because that rewrites mappings that are merged into others
+        lines = dict(_lines_in(node, ())) if has_lines else {}
+        return loader.construct_document(node), lines
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split()).rstrip(".")) from None
