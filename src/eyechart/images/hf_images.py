@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError, install_hint, reason_of
@@ -54,9 +55,8 @@ def is_hf(source: object) -> bool:
 
 def is_saved_dataset(folder: Path) -> bool:
     """Return whether `save_to_disk` wrote this folder."""
-    if (folder / SAVED_SPLITS).is_file():
-        return True
-    return (folder / SAVED).is_file() and (folder / "dataset_info.json").is_file()
+    files = (SAVED, "dataset_info.json")
+    return (folder / SAVED_SPLITS).is_file() or all((folder / name).is_file() for name in files)
 
 
 def list_saved(folder: Path) -> ImageListing:
@@ -140,9 +140,8 @@ def _read(dataset: Untyped, column: str, lock: threading.Lock, source: str, posi
         stored = dataset[position][column]
     if stored is None:
         raise UsageError(f"Row {position} of {source} has no image.")
-    encoded: bytes | None = stored["bytes"]
-    if encoded is not None:
-        return encoded
+    if stored["bytes"] is not None:
+        return cast(bytes, stored["bytes"])
     try:
         return regular_file(Path(stored["path"])).read_bytes()
     except OSError as error:
@@ -320,7 +319,7 @@ def image_column(file: DataFile) -> str | None:
         kind = field.type
         if pa.types.is_struct(kind) and kind.get_field_index(BYTES) >= 0:
             kind = kind.field(BYTES).type
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        if kind in (pa.binary(), pa.large_binary()):
             columns.append(field.name)
     return columns[0] if len(columns) == 1 else first_of(BYTES_COLUMNS, columns)
 
@@ -339,7 +338,6 @@ def list_parquet(files: Sequence[DataFile], source: str) -> ImageListing:
     labels: list[object] = []
     categories: list[object] = []
     names: tuple[str, ...] | None = None
-    n_rows = 0
     for file in files:
         with open_parquet(file) as opened, _reading(file):
             present = opened.schema_arrow.names
@@ -348,24 +346,24 @@ def list_parquet(files: Sequence[DataFile], source: str) -> ImageListing:
                     f"{file} must have a column of image bytes, such as {BYTES_COLUMNS[0]}; it has"
                     f" {', '.join(present)}."
                 )
-            label, category = first_of(LABEL_COLUMNS, present), first_of(CATEGORY_COLUMNS, present)
-            wanted = [name for name in (label, category) if name is not None]
-            table = opened.read(wanted) if wanted else None
-            count = opened.metadata.num_rows
             groups = [
                 opened.metadata.row_group(number).num_rows
                 for number in range(opened.metadata.num_row_groups)
             ]
+            starts.append(list(accumulate(groups, initial=len(labels))))
+            label = first_of(LABEL_COLUMNS, present)
+            labels += _column(opened, label)
+            categories += _column(opened, first_of(CATEGORY_COLUMNS, present))
             names = names or _class_names(opened.schema_arrow.metadata, label, source)
-        empty = [None] * count
-        labels += empty if table is None or label is None else table[label].to_pylist()
-        categories += empty if table is None or category is None else table[category].to_pylist()
-        starts.append([n_rows + sum(groups[:number]) for number in range(len(groups) + 1)])
-        n_rows += count
-    if not n_rows:
+    if not labels:
         raise UsageError(f"{source} has no rows: give at least one image.")
     reader = RowReader(files, column or "", starts)
     return list_numbered(source, reader.read, labels, names, categories)
+
+
+def _column(file: "pq.ParquetFile", name: str | None) -> list[object]:
+    """Return the values of a column, each None if there is no such column."""
+    return [None] * file.metadata.num_rows if name is None else file.read([name])[name].to_pylist()
 
 
 def _class_names(

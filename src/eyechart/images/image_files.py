@@ -312,15 +312,14 @@ def read_note(path: Path) -> str | None:
     """Return the note that `write_image` stored in an image file, or None if there is none."""
     try:
         with _open(path) as image:
-            text = image.info.get(NOTE)
-            comment = image.info.get("comment", b"")
+            text, comment = image.info.get(NOTE), image.info.get("comment")
     except UNREADABLE:
         return None
     if isinstance(text, str):
         return text
-    if isinstance(comment, bytes) and comment.startswith(f"{NOTE} ".encode()):
-        return comment.decode("utf-8", "replace").removeprefix(f"{NOTE} ")
-    return None
+    mark = f"{NOTE} ".encode()
+    is_ours = isinstance(comment, bytes) and comment.startswith(mark)
+    return comment.removeprefix(mark).decode("utf-8", "replace") if is_ours else None
 
 
 def is_damaged(path: Path) -> bool:

@@ -17,7 +17,7 @@ from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.remote import RemoteFile, as_shown, is_url, remote_files
-from eyechart.images.identity import file_digest, pixel_digest
+from eyechart.images.identity import pixel_digest
 from eyechart.images.image_files import (
     DECODING,
     IMAGE_SUFFIXES,
@@ -99,7 +99,7 @@ class ListedImage:
 
     def digest(self) -> str:
         """Return the digest alone; nothing is decoded."""
-        return file_digest(self.path) if self.content is None else _digest_of(self._load())
+        return _digest_of(self._load())
 
     def size(self) -> tuple[int, int] | None:
         """Return height and width in px, or None if the image cannot be read."""
@@ -236,11 +236,13 @@ def _read_manifest(source: Path) -> list[CsvRow]:
     try:
         table = pq.read_table(regular_file(source)).to_pylist()
     except OSError as error:
-        reason = error.strerror or "not a Parquet file"
-        raise UsageError(f"Cannot read {source}: {reason}.") from None
+        raise UsageError(
+            f"Cannot read {source}: {error.strerror or 'not a Parquet file'}."
+        ) from None
     except ValueError as error:
-        reason = reason_of(error)
-        raise UsageError(f"{source} is not a well-formed list of images: {reason}.") from None
+        raise UsageError(
+            f"{source} is not a well-formed list of images: {reason_of(error)}."
+        ) from None
     # Normalized like the cells of a CSV file, where the first row after the header is row 2.
     return [
         CsvRow(
@@ -261,9 +263,8 @@ def first_of(wanted: Sequence[str], columns: Collection[str]) -> str | None:
 
 
 def _value(row: CsvRow, column: str | None) -> str | None:
-    if column is None or column not in row:
-        return None
-    return None if row[column] in MISSING else row[column]
+    value = "" if column is None else row.cells.get(column, "")
+    return None if value in MISSING else value
 
 
 def list_numbered(

@@ -66,9 +66,8 @@ DEEP = ("uint16", "int16", "int32")
 
 def is_arrays(source: object) -> bool:
     """Return whether this is an array of images, or a pair of such an array and its labels."""
-    if isinstance(source, tuple) and len(source) == 2:
-        source = source[0]
-    return isinstance(source, np.ndarray | Tensor)
+    images = source[0] if isinstance(source, tuple) and len(source) == 2 else source
+    return isinstance(images, np.ndarray | Tensor)
 
 
 def is_map_style(source: object) -> bool:
@@ -168,12 +167,11 @@ def list_map_style(dataset: Any) -> ImageListing:
 
 def _classes(dataset: Any, source: str) -> tuple[str, ...] | None:
     """Return the class names of a dataset; a Subset has the class names of its parent dataset."""
-    if isinstance(dataset, torch.utils.data.Subset):
-        return _classes(dataset.dataset, source)
+    while isinstance(dataset, torch.utils.data.Subset):
+        dataset = dataset.dataset
     classes = getattr(dataset, "classes", None)
-    if not isinstance(classes, list | tuple):
-        return None
-    return dataset_classes(classes, source) or None
+    is_list = isinstance(classes, list | tuple)
+    return dataset_classes(classes, source) or None if is_list else None
 
 
 def _targets(dataset: Any) -> Sequence[object] | None:
@@ -280,7 +278,7 @@ def _list(
     # A type or range that is invalid is invalid for all images: report it once, and now.
     read(0)
     if labels is None:
-        return list_numbered(source, read, [None] * len(images), class_names)
+        labels = [None] * len(images)
     values = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
     n_labels = len(values) if isinstance(values, list) else 1
     if not isinstance(values, list) or n_labels != len(images):

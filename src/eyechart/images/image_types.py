@@ -195,8 +195,6 @@ def _from_array(images: NDArray[np.generic]) -> tuple[Batch, Restore]:
         raise UsageError(
             f"An array must be (B, H, W, C), (H, W, C) or (H, W), got {images.ndim} dimensions."
         )
-    if images.size == 0:
-        raise UsageError("images is empty: give at least one image.")
     batched = images.reshape(1, *shape, 1) if images.ndim == 2 else images
     batched = batched[None] if images.ndim == 3 else batched
     kept = np.uint8 if dtype == np.uint8 else np.float32

@@ -190,10 +190,9 @@ def split_window(stimulus: str) -> tuple[str, Window | None]:
 
 def resolve_auto(stimulus: str) -> Stimulus:
     """Return the stimulus with this name, where "auto" stands for the usual one."""
-    if not isinstance(stimulus, str):
-        return find_stimulus(stimulus)
-    base, window = split_window(stimulus)
-    return find_stimulus(with_window(USUAL if base == AUTO else base, window))
+    if isinstance(stimulus, str) and split_window(stimulus)[0] == AUTO:
+        stimulus = with_window(USUAL, split_window(stimulus)[1])
+    return find_stimulus(stimulus)
 
 
 def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
@@ -209,15 +208,12 @@ def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
         >>> usual_stimulus([(32, 32), (32, 32)]), usual_stimulus([(32, 32), (375, 500)])
         ('native', '224')
     """
-    most = MUCH_SMALLER * int(USUAL)
     first = None
-    for size in sizes:
-        if size is None:
-            continue
-        is_small = min(size) >= SMALLEST_SIDE and max(size) < most
-        if not is_small or size != (first or size):
+    for size in filter(None, sizes):
+        first = first or size
+        is_small = min(size) >= SMALLEST_SIDE and max(size) < MUCH_SMALLER * int(USUAL)
+        if not is_small or size != first:
             return USUAL
-        first = size
     return USUAL if first is None else "native"
 
 

@@ -4,6 +4,7 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.registry import unknown_name
@@ -81,14 +82,9 @@ def category_sums(values: Tensor) -> Tensor:
 @cache
 def _padded(device: torch.device) -> tuple[Tensor, Tensor]:
     """Return each category's classes padded with 0, (16, 109), and a mask that excludes padding."""
-    most = max(len(members(category)) for category in CATEGORIES)
-    indices = torch.zeros(len(CATEGORIES), most, dtype=torch.int64)
-    inside = torch.zeros(len(CATEGORIES), most, dtype=torch.bool)
-    for position, category in enumerate(CATEGORIES):
-        class_indices = members(category)
-        indices[position, : len(class_indices)] = torch.tensor(class_indices)
-        inside[position, : len(class_indices)] = True
-    return indices.to(device), inside.to(device)
+    classes = [torch.tensor(members(category)) for category in CATEGORIES]
+    indices = pad_sequence(classes, batch_first=True, padding_value=NONE).to(device)
+    return indices.clamp(min=0), indices != NONE
 
 
 @cache

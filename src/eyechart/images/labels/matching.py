@@ -161,10 +161,8 @@ def _native_table(
     if are_numbers(names):
         return BY_NUMBER, {name: int(name) for name in names if int(name) < classes}
     # a declared order of more or fewer classes does not say which outputs these are
-    if dataset_names is not None:
-        return "", {}
-    # alphabetical, as torchvision's ImageFolder numbers class folders
-    if len(names) == classes:
+    if dataset_names is None and len(names) == classes:
+        # alphabetical, as torchvision's ImageFolder numbers class folders
         return "in alphabetical order", {name: index for index, name in enumerate(names)}
     return "", {}
 
