@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.arrays import FloatArray
 from eyechart.core.progress import Advance
 from eyechart.core.randomness import hash64
 from eyechart.core.records import Record
@@ -20,7 +20,7 @@ from eyechart.corruptions.suites.suite import STRONGEST, Entry
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, is_piloted, mildest, plan_samples, with_values
-from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
+from eyechart.testsets.stimuli import corrupt_samples
 from eyechart.testsets.testset_settings import PILOT
 
 N_PILOT = 24
@@ -58,10 +58,6 @@ class PilotMap(Record):
         return np.asarray(np.interp(low + share * (high - low), rising, self.severity))
 
 
-PilotMaps = Mapping[str, PilotMap]
-"""The map of each corruption, by name."""
-
-
 def _spread(entry: Entry, n: int, seed: int) -> tuple[NDArray[np.bool_], FloatArray]:
     """Return which samples are pilot samples, and a stratified random position of each in 0…1."""
     # From seed and name alone, because `with_strengths` must find the same pilot samples again.
@@ -86,15 +82,10 @@ def measure_maps(
 ) -> dict[str, PilotMap]:
     """Return the map of each corruption with pilot samples; `step` is called for each of them."""
     pools = [_pilot_samples(images, samples, plan) for samples in _piloted(images, plan)]
-    if not pools:
-        return {}
     delta_v = {pool.name: np.full(len(pool), np.nan) for pool in pools}
-    for clean_images in iterate_clean_images(images, pools, plan, device):
-        for samples, places in samples_of(pools, clean_images.places):
-            parts = split_into_batches(samples, clean_images)
-            measured = [clean_images.make(part).delta_v.cpu().numpy() for part in parts]
-            delta_v[samples.name][places] = np.concatenate(measured)
-            step(len(samples), "")
+    for samples, positions, corrupted in corrupt_samples(images, pools, plan, device):
+        delta_v[samples.name][positions] = corrupted.delta_v.cpu().numpy()
+        step(len(samples), "")
     return {pool.name: _fit_map(pool.severity, delta_v[pool.name]) for pool in pools}
 
 
@@ -108,9 +99,9 @@ def count_pilots(images: ImageSet, plan: Plan) -> int:
 
 
 def with_strengths(
-    images: ImageSet, groups: Sequence[Samples], plan: Plan, maps: PilotMaps
+    images: ImageSet, groups: Sequence[Samples], plan: Plan, maps: Mapping[str, PilotMap]
 ) -> list[Samples]:
-    """Return the samples of a plan with strengths computed from the maps.
+    """Return the samples of a plan with strengths computed from the map of each corruption.
 
     Pilot samples keep the strengths at which they were measured, and count as samples.
     """
@@ -120,11 +111,8 @@ def with_strengths(
             found.append(samples)
             continue
         is_pilot, share = _spread(samples.entry, len(samples), plan.seed)
-        severity = np.where(
-            is_pilot,
-            _along_path(samples.entry, share),
-            maps[samples.name].severities(share),
-        )
+        along_path = _along_path(samples.entry, share)
+        severity = np.where(is_pilot, along_path, maps[samples.name].severities(share))
         found.append(with_values(images, replace(samples, severity=severity), plan.seed))
     return found
 
@@ -140,9 +128,9 @@ def _pilot_samples(images: ImageSet, samples: Samples, plan: Plan) -> Samples:
     """Return the pilot samples of a corruption, evenly spread along its strength path."""
     assert samples.entry is not None
     is_pilot, share = _spread(samples.entry, len(samples), plan.seed)
-    chosen: IntArray = np.flatnonzero(is_pilot)
-    severity = _along_path(samples.entry, share[chosen])
-    return with_values(images, replace(samples.take(chosen), severity=severity), plan.seed)
+    severity = _along_path(samples.entry, share[is_pilot])
+    chosen = samples.take(np.flatnonzero(is_pilot))
+    return with_values(images, replace(chosen, severity=severity), plan.seed)
 
 
 def _along_path(entry: Entry, share: FloatArray) -> FloatArray:

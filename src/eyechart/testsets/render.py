@@ -15,7 +15,7 @@ from eyechart.core.storage.parts import file_name
 from eyechart.images.image_files import is_damaged, read_note, write_image
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.samples import Samples
-from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
+from eyechart.testsets.stimuli import corrupt_samples
 from eyechart.testsets.testset import TestSet
 
 
@@ -29,9 +29,7 @@ def render_testset(
     Raises:
         UsageError: If the pixels differ from the digest in the manifest.
     """
-    digests = dict(
-        zip(testset.table["row"].to_pylist(), testset.table["pixels"].to_pylist(), strict=True)
-    )
+    digests = _digests(testset)
     # `samples` adds clean images that the test set itself may lack; these are not written.
     rows = [samples for samples in testset.samples(images) if int(samples.row[0]) in digests]
     # Temporary files of an interrupted run.
@@ -56,24 +54,24 @@ def render_each(
     Raises:
         UsageError: If the pixels differ from the digest in the manifest.
     """
+    digests = _digests(testset)
+    for samples, _, corrupted in corrupt_samples(images, groups, testset.plan, device):
+        pixels = corrupted.pixels.cpu().numpy().view(np.uint64)
+        rendered = corrupted.images.permute(0, 2, 3, 1).cpu().numpy()
+        for position, row in enumerate(samples.row.tolist()):
+            # Files must be the images that were measured, or predictions on them would not match.
+            if int(pixels[position]) != digests[row]:
+                raise UsageError(
+                    f"The pixels of row {row} ({samples.name}) differ from the test set: it was"
+                    " drawn with a different version or on a different type of device."
+                )
+            yield samples, position, rendered[position]
+
+
+def _digests(testset: TestSet) -> dict[int, int]:
+    """Return the digest of the pixels of each row."""
     table = testset.table
-    digests = dict(zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True))
-    left = [samples for samples in groups if len(samples)]
-    for clean_images in iterate_clean_images(images, left, testset.plan, device) if left else ():
-        for samples, _ in samples_of(left, clean_images.places):
-            for part in split_into_batches(samples, clean_images):
-                corrupted = clean_images.make(part)
-                pixels = corrupted.pixels.cpu().numpy().view(np.uint64)
-                rendered = corrupted.images.permute(0, 2, 3, 1).cpu().numpy()
-                for position, row in enumerate(part.row.tolist()):
-                    # Files must be the images that were measured, or predictions on them would not
-                    # match.
-                    if int(pixels[position]) != digests[row]:
-                        raise UsageError(
-                            f"The pixels of row {row} ({part.name}) differ from the test set: it "
-                            "was drawn with a different version or on a different type of device."
-                        )
-                    yield part, position, rendered[position]
+    return dict(zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True))
 
 
 def _missing(

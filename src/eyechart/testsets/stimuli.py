@@ -217,14 +217,21 @@ def images_at_once(most: int, size: tuple[int, int], device: torch.device) -> in
     return min(most, max(1, fitting))
 
 
-def split_into_batches(samples: Samples, clean_images: CleanImages) -> Iterator[Samples]:
-    """Yield the samples in batches that are corrupted together."""
-    assert clean_images.clean is not None, "nothing to corrupt"
-    height, width = clean_images.clean.shape[-2:]
-    device = clean_images.device
-    size = images_at_once(BATCH.get(device.type, BATCH["cpu"]), (height, width), device)
-    for start in range(0, len(samples), size):
-        yield samples.take(np.arange(start, min(start + size, len(samples))))
+def corrupt_samples(
+    images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
+) -> Iterator[tuple[Samples, IntArray, CorruptedImages]]:
+    """Yield the samples in batches, with their positions in their group and their images."""
+    groups = [samples for samples in groups if len(samples)]
+    if not groups:
+        return
+    blocks = group_by_size(images, images_of(groups), device)
+    for clean_images in _iterate_blocks(images, blocks, plan, device):
+        size = images.sizes[clean_images.places[0]]
+        most = images_at_once(BATCH.get(device.type, BATCH["cpu"]), size, device)
+        for samples, positions in samples_of(groups, clean_images.places):
+            for start in range(0, len(samples), most):
+                batch = samples.take(np.arange(start, min(start + most, len(samples))))
+                yield batch, positions[start : start + most], clean_images.make(batch)
 
 
 def _pieces(samples: Samples, most: int) -> Iterator[Samples]:
@@ -249,15 +256,6 @@ def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> Load
     return LoadedSamples(clean_images, samples.take(good), pixels, samples.take(bad), files.why)
 
 
-def iterate_clean_images(
-    images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
-) -> Iterator[CleanImages]:
-    """Yield the clean images that samples need, on the device, in blocks that fit into memory."""
-    yield from _iterate_blocks(
-        images, group_by_size(images, images_of(groups), device), plan, device
-    )
-
-
 def images_of(groups: Sequence[Samples]) -> IntArray:
     """Return the positions of the images that samples use, in increasing order."""
     return np.unique(np.concatenate([samples.image for samples in groups]))
@@ -266,6 +264,7 @@ def images_of(groups: Sequence[Samples]) -> IntArray:
 def _iterate_blocks(
     images: ImageSet, blocks: Sequence[IntArray], plan: Plan, device: torch.device
 ) -> Iterator[CleanImages]:
+    """Yield the clean images of each block, on the device."""
     ruler = find_ruler(plan.ruler)
     # Copies must be in the same stream as the work that uses them; a new thread has its own.
     stream = torch.cuda.current_stream(device) if device.type == "cuda" else None

@@ -39,7 +39,7 @@ from eyechart.testsets.manifest_rows import (
 from eyechart.testsets.pilot import count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
 from eyechart.testsets.samples import Samples, clean_samples, plan_samples
-from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
+from eyechart.testsets.stimuli import corrupt_samples
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 from eyechart.visual_change.registry import find_ruler
 
@@ -133,11 +133,10 @@ class TestSet(CheckedFields):
     def ranges(self, corruption: str) -> str:
         """Return the ranges of a corruption's parameters as text."""
         maps = [dict(parameters) for parameters in self._of(corruption)["parameters"].to_pylist()]
-        parts = []
-        for name in maps[0]:
-            values = [parameters[name] for parameters in maps]
-            parts.append(f"{name} {min(values):.4g} to {max(values):.4g}")
-        return ", ".join(parts)
+        by_name = {name: [parameters[name] for parameters in maps] for name in maps[0]}
+        return ", ".join(
+            f"{name} {min(values):.4g} to {max(values):.4g}" for name, values in by_name.items()
+        )
 
     def only(self, corruptions: Sequence[str]) -> "TestSet":
         """Return the samples of these corruptions, or the whole test set if none are given."""
@@ -281,16 +280,14 @@ def sample_testset(settings: SampleSettings) -> TestSet:
         <TestSet of 3 rows, 1 corruptions>
     """
     plan, where = settings.plan, find_device(settings.device)
-    with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
-        return make_testset(_images_of(settings), plan, where, Path(folder), no_advance)
-
-
-def _images_of(settings: SampleSettings) -> ImageSet:
     if isinstance(settings.images, ImageSet):
-        return settings.images
-    if settings.images is None:
-        return load_listed(demo_images(), SOURCE, settings.stimulus)
-    return load_images(settings.images, settings.stimulus, window=settings.window)
+        images = settings.images
+    elif settings.images is None:
+        images = load_listed(demo_images(), SOURCE, settings.stimulus)
+    else:
+        images = load_images(settings.images, settings.stimulus, window=settings.window)
+    with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
+        return make_testset(images, plan, where, Path(folder), no_advance)
 
 
 def make_testset(
@@ -311,21 +308,17 @@ def make_testset(
         done = parts.done()
         pending = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups]
         step(sum(map(len, groups)) - sum(map(len, pending)), "")
-        left = [samples for samples in pending if len(samples)]
-        for clean_images in iterate_clean_images(images, left, plan, device) if left else ():
-            for samples, _ in samples_of(left, clean_images.places):
-                for part in split_into_batches(samples, clean_images):
-                    corrupted = clean_images.make(part)
-                    rows = samples_table(
-                        images,
-                        plan,
-                        part,
-                        corrupted.delta_v.cpu().numpy(),
-                        corrupted.pixels.cpu().numpy(),
-                        corrupted.scales,
-                    )
-                    parts.write(part.name, rows)
-                    step(len(part), "")
+        for samples, _, corrupted in corrupt_samples(images, pending, plan, device):
+            rows = samples_table(
+                images,
+                plan,
+                samples,
+                corrupted.delta_v.cpu().numpy(),
+                corrupted.pixels.cpu().numpy(),
+                corrupted.scales,
+            )
+            parts.write(samples.name, rows)
+            step(len(samples), "")
         parts.merge()
         table = pa.concat_tables([parts.read(name) for name in names]).cast(SCHEMA)
     header = TestSetHeader(
