@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -159,7 +160,7 @@ def test_arrays_are_chosen_from_too(tmp_path):
     whole, clean = np.load(root / "fog.npy"), np.load(tmp_path / "clean.npy")
     places = [int(image.name) for image in images.listed]
     assert sorted(images.labels) == ["0", "1", "2", "3"]
-    read = images.files.read("fog", [2] * 4, range(4)).images.permute(0, 2, 3, 1).numpy()
+    read = torch.stack(images.files.read("fog", [2] * 4, range(4))).permute(0, 2, 3, 1).numpy()
     assert (read == whole[8 + np.array(places)]).all()
     assert (images.batch(range(4)).permute(0, 2, 3, 1).numpy() == clean[places]).all()
 

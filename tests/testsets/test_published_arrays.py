@@ -44,10 +44,10 @@ def test_rows_come_in_the_order_of_severities(made):
     assert [image.name for image in images.listed] == [str(place) for place in range(8)]
     assert images.labels == tuple("00112233")
     whole = np.load(made / "fog.npy")
-    found = images.files.read("fog", [1, 5, 3], [0, 7, 2])
-    assert (found.images.permute(0, 2, 3, 1).numpy() == whole[[0, 39, 18]]).all()
+    found = torch.stack(images.files.read("fog", [1, 5, 3], [0, 7, 2]))
+    assert (found.permute(0, 2, 3, 1).numpy() == whole[[0, 39, 18]]).all()
     taken = images.take([7, 2]).files.read("fog", [5, 3], [0, 1])
-    assert torch.equal(taken.images, found.images[1:])
+    assert torch.equal(torch.stack(taken), found[1:])
     assert isinstance(images.files.arrays["fog"], np.memmap)
 
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from textwrap import fill
+from textwrap import TextWrapper
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -155,9 +155,10 @@ def preset_values(options: Iterable[Field], given: Mapping[str, object]) -> dict
     for field in fields.values():
         presets, name = field.option.presets, given.get(field.name)
         if presets is not None and name is not None:
-            if as_text(name, field.name) not in presets:
-                raise unknown_name(field.name, str(name), presets)
-            values |= presets[str(name)]
+            preset = as_text(name, field.name)
+            if preset not in presets:
+                raise unknown_name(field.name, preset, presets)
+            values |= presets[preset]
     return {name: value for name, value in values.items() if name in fields and name not in given}
 
 
@@ -220,14 +221,10 @@ def signature_of(record: type, returned: object = inspect.Signature.empty) -> in
 
 def argument_lines(record: type) -> str:
     """Return the Args lines for the docstring of a function that takes a record's fields."""
-    ordered = signature_of(record).parameters
-    lines = []
-    for name in ordered:
-        option = fields_of(record)[name].option
-        text = f"{name}: {option.help}{' ' if option.python else ''}{option.python}"
-        indent, more = " " * 4, " " * 8
-        # names with hyphens, such as imagenet-c, are not broken across lines
-        lines.append(
-            fill(text, 100, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False)
-        )
-    return "\n".join(lines)
+    # names with hyphens, such as imagenet-c, are not broken across lines
+    wrapper = TextWrapper(100, " " * 4, " " * 8, break_on_hyphens=False)
+    options = {name: fields_of(record)[name].option for name in signature_of(record).parameters}
+    return "\n".join(
+        wrapper.fill(f"{name}: {option.help}{' ' if option.python else ''}{option.python}")
+        for name, option in options.items()
+    )

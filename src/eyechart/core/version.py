@@ -1,6 +1,7 @@
 """The version of eyechart, and of all software that can influence pixels."""
 
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,12 +14,10 @@ PACKAGES = ("torch", "numpy", "scipy", "pillow", "opencv-python-headless", "pyar
 
 def versions() -> dict[str, str]:
     """Return the versions of eyechart and of the packages it computes with."""
-    by_package = {"eyechart": __version__}
+    by_package = {"eyechart": __version__, **dict.fromkeys(PACKAGES, "unknown")}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             by_package[package] = version(package)
-        except PackageNotFoundError:
-            by_package[package] = "unknown"
     return by_package
 
 

@@ -5,7 +5,6 @@ in `testsets.published_sources`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -24,19 +23,6 @@ SEVERITIES = (1, 2, 3, 4, 5)
 """The severities at which every image is available."""
 
 
-@dataclass(frozen=True, eq=False)
-class ReadResult:
-    """The result of reading some samples.
-
-    `good`: which samples could be read; `images`: their images, uint8 (K, 3, H, W); `why`: the
-    reason, as a sentence, for each sample that could not be read.
-    """
-
-    images: Tensor
-    good: NDArray[np.bool_]
-    why: tuple[str, ...] = ()
-
-
 class CorruptedSource(Protocol):
     """The same images under several corruptions at severities 1…5, all with the same size."""
 
@@ -48,8 +34,13 @@ class CorruptedSource(Protocol):
     def size(self) -> tuple[int, int]:
         """Height and width of every image in px."""
 
-    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> ReadResult:
-        """Return the images at these positions, each at its severity, under one corruption."""
+    def read(
+        self, corruption: str, severities: Sequence[int], places: Sequence[int]
+    ) -> list[Tensor | str]:
+        """Return the images at these positions, each at its severity, under one corruption.
+
+        An image is uint8 (3, H, W); one that cannot be read is the reason, as a sentence.
+        """
 
     def take(self, places: Sequence[int]) -> "CorruptedSource":
         """Return a subset: the images at these positions."""

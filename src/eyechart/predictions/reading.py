@@ -232,7 +232,7 @@ class PredictionReader:
         elif (score := RULES[self.rule]) is None:
             rank = np.full(len(label), np.nan)
         else:
-            scores = torch.from_numpy(score(_RecordedCategories(table)))
+            scores = torch.from_numpy(score(*_category_logs(table)))
             rank = rank_of(scores, torch.from_numpy(label)).numpy().astype(np.float64)
         return np.where(label == NONE, np.nan, rank)
 
@@ -247,26 +247,15 @@ def categories_of(table: pa.Table, prediction: IntArray, rule: str) -> IntArray:
         )
     if score is None:
         return np.asarray(category_of(torch.from_numpy(prediction)))
-    return np.asarray(score(_RecordedCategories(table)).argmax(axis=1), dtype=np.int64)
+    return np.asarray(score(*_category_logs(table)).argmax(axis=1), dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class _RecordedCategories:
-    """The category scores that a table of predictions records: see `CategoryLogs`."""
-
-    table: pa.Table
-
-    @property
-    def maxima(self) -> NDArray[np.float32]:
-        return _sixteen(self.table["category_max"])
-
-    @property
-    def sums(self) -> NDArray[np.float32]:
-        return _sixteen(self.table["category_sum"])
-
-    @property
-    def sizes(self) -> FloatArray:
-        return np.log([len(members(category)) for category in CATEGORIES])
+def _category_logs(
+    table: pa.Table,
+) -> tuple[NDArray[np.float32], NDArray[np.float32], FloatArray]:
+    """Return what a table of predictions records for a `LabelRule`."""
+    sizes = np.log([len(members(category)) for category in CATEGORIES])
+    return _sixteen(table["category_max"]), _sixteen(table["category_sum"]), sizes
 
 
 def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:

@@ -72,20 +72,14 @@ class Plan(TestsetSettings):
     def check(self) -> None:
         """Raise a UsageError unless the plan is valid."""
         as_path(self.suite, "suite")
-        if not isinstance(self.n, int) or isinstance(self.n, bool) or not 1 <= self.n <= MOST:
-            raise UsageError(
-                f"n must be a whole number from 1 to {MOST:,}, got {short_repr(self.n)}."
-            )
         check_seed(self.seed)
-        if self.jpeg is not None and not (_is_whole(self.jpeg) and 1 <= self.jpeg <= 100):
-            raise UsageError(f"jpeg must be a quality from 1 to 100, got {short_repr(self.jpeg)}.")
-        if self.max_images is not None and not (
-            _is_whole(self.max_images) and 1 <= self.max_images <= MOST
-        ):
-            raise UsageError(
-                f"max_images must be a whole number from 1 to {MOST:,}, got"
-                f" {short_repr(self.max_images)}."
-            )
+        for name, most in (("n", MOST), ("jpeg", 100), ("max_images", MOST)):
+            number = getattr(self, name)
+            is_whole = isinstance(number, int) and not isinstance(number, bool)
+            if not ((is_whole and 1 <= number <= most) or (number is None and name != "n")):
+                raise UsageError(
+                    f"{name} must be a whole number from 1 to {most:,}, got {short_repr(number)}."
+                )
         if (sampling := as_text(self.sampling, "sampling")) not in SAMPLINGS:
             raise unknown_name("sampling", sampling, SAMPLINGS)
         if has_levels(self.suite) and sampling != LEVELS:
@@ -161,10 +155,6 @@ def _mark(entry: Entry) -> str:
     Published style-transfer files need no network, so a missing network is not an error here.
     """
     return entry_mark(entry) if is_ready(entry) else entry.fingerprint
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check_names(names: Sequence[str]) -> None:

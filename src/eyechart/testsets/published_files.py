@@ -33,7 +33,7 @@ from eyechart.testsets.published_sources import (
     list_published,
     open_arrays,
 )
-from eyechart.testsets.samples import choose_images
+from eyechart.testsets.samples import choose_images, stem_of
 
 FEW = 20
 """Number of clean images that are checked to tell whether they were already resized."""
@@ -183,14 +183,13 @@ def _beside_array(source: str, files: CorruptedSource, clean: Path) -> ImageSet:
             f"{clean} must contain the clean images in the same order, with shape "
             f"{(count, *files.size, 3)}, got {array.shape}."
         )
-    planes = to_planes(array)
     return ImageSet(
         source,
         Stimulus(FILES, None, None),
         files.listed,
         tuple(hashlib.sha256(image.tobytes()).hexdigest() for image in array),
         (files.size,) * count,
-        kept=dict(enumerate(planes)),
+        kept=dict(enumerate(to_planes(array))),
         files=files,
     )
 
@@ -260,5 +259,4 @@ def _match(images: Sequence[ListedImage], clean: Path) -> list[ListedImage]:
 
 def _key(image: ListedImage) -> tuple[str, str]:
     """Return an image's class and its file name without the suffix."""
-    file = image.name.rpartition("/")[2]
-    return image.label or "", file.rpartition(".")[0] or file
+    return image.label or "", stem_of(image.name)

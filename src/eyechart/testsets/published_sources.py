@@ -15,14 +15,12 @@ from pathlib import Path
 from sys import intern
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.arguments import regular_file, resolved_path
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, plural, verb
-from eyechart.core.progress import Advance, no_advance
 from eyechart.images.image_files import IMAGE_SUFFIXES, READERS, read_image
 from eyechart.images.image_list import ListedImage, printable
 from eyechart.images.published_source import (
@@ -31,7 +29,6 @@ from eyechart.images.published_source import (
     LABELS,
     SEVERITIES,
     Levels,
-    ReadResult,
     open_images,
     open_labels,
     to_planes,
@@ -68,19 +65,13 @@ class PublishedFolder:
         file = self.named.get((corruption, severity), {}).get(name, name)
         return self.folders[corruption] / str(severity) / file
 
-    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> ReadResult:
+    def read(
+        self, corruption: str, severities: Sequence[int], places: Sequence[int]
+    ) -> list[Tensor | str]:
         """Return the images at these positions, each at its severity, read by several threads."""
         paths = [self.path(corruption, *item) for item in zip(severities, places, strict=True)]
         with ThreadPoolExecutor(READERS) as pool:
-            readings = list(pool.map(self._read, paths))
-        good = [item for item in readings if isinstance(item, Tensor)]
-        # torch.stack rejects an empty list.
-        none = torch.empty(0, 3, *self.size, dtype=torch.uint8)
-        return ReadResult(
-            torch.stack(good) if good else none,
-            np.array([isinstance(item, Tensor) for item in readings], dtype=bool),
-            tuple(item for item in readings if isinstance(item, str)),
-        )
+            return list(pool.map(self._read, paths))
 
     def _read(self, path: Path) -> Tensor | str:
         try:
@@ -89,9 +80,9 @@ class PublishedFolder:
             return str(error)
         height, width = image.shape[1:]
         if (height, width) != self.size:
-            size_text, all_others = f"{width} × {height}", f"{self.size[1]} × {self.size[0]}"
             return (
-                f"{path} is {size_text} px, but other images are {all_others} px (width × height)."
+                f"{path} is {width} × {height} px, but other images are {self.size[1]} ×"
+                f" {self.size[0]} px (width × height)."
             )
         return image
 
@@ -167,12 +158,16 @@ def is_one_corruption(root: Path) -> bool:
 
 def _folders(folder: Path) -> list[Path]:
     """Return the subfolders of a folder, sorted, without hidden ones."""
+    return [folder / name for name in sorted(e.name for e in _entries(folder) if _is_folder(e))]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, without hidden files and folders."""
     try:
         with os.scandir(folder) as entries:
-            names = [e.name for e in entries if _is_folder(e) and not e.name.startswith(".")]
+            return [entry for entry in entries if not entry.name.startswith(".")]
     except OSError as error:
         raise UsageError(f"Cannot read the folder {folder}: {error.strerror}.") from None
-    return [folder / name for name in sorted(names)]
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -182,24 +177,18 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def list_published(
-    root: Path,
-    folders: Mapping[str, Path],
-    advance: Advance = no_advance,
-) -> PublishedFolder:
+def list_published(root: Path, folders: Mapping[str, Path]) -> PublishedFolder:
     """Return the images that all these folders contain.
-
-    `advance` is called for the folder of every corruption and severity.
 
     Raises:
         UsageError: If files are missing from some folders, as after an incomplete download.
     """
-    listed: dict[tuple[str, int], Names] = {}
-    for corruption, folder in folders.items():
-        for severity in SEVERITIES:
-            if (folder / str(severity)).is_dir():
-                listed[corruption, severity] = _classes(folder / str(severity))
-            advance(1, "")
+    listed = {
+        (corruption, severity): _classes(folder / str(severity))
+        for corruption, folder in folders.items()
+        for severity in SEVERITIES
+        if (folder / str(severity)).is_dir()
+    }
     usual = _usual_names(root, listed.values())
     _check_complete(root, folders, usual, listed)
     images = tuple(
@@ -223,21 +212,15 @@ def list_published(
 
 def _classes(folder: Path) -> Names:
     """Return the image files of every class folder."""
-    classes: Names = {}
-    try:
-        with os.scandir(folder) as entries:
-            names = [e.name for e in entries if _is_folder(e) and not e.name.startswith(".")]
-        for name in names:
-            with os.scandir(os.path.join(folder, name)) as files:
-                # 75 folders of 50,000 files have the same names, which are kept once.
-                classes[name] = sorted(
-                    intern(file.name)
-                    for file in files
-                    if file.name.lower().endswith(IMAGE_SUFFIXES) and file.name[0] != "."
-                )
-    except OSError as error:
-        raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.") from None
-    return classes
+    # 75 folders of 50,000 files have the same names, which are kept once.
+    return {
+        path.name: sorted(
+            intern(entry.name)
+            for entry in _entries(path)
+            if entry.name.lower().endswith(IMAGE_SUFFIXES)
+        )
+        for path in _folders(folder)
+    }
 
 
 def _stem(file: str) -> str:
@@ -328,11 +311,13 @@ class PublishedArrays:
     count: int
     places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> ReadResult:
+    def read(
+        self, corruption: str, severities: Sequence[int], places: Sequence[int]
+    ) -> list[Tensor | str]:
         """Return the images at these positions, each at its severity."""
         # An array contains all images at severity 1, then all at severity 2, and so on.
         rows = (np.asarray(severities) - 1) * self.count + self.places[np.asarray(places)]
-        return ReadResult(to_planes(self.arrays[corruption][rows]), np.ones(len(rows), dtype=bool))
+        return list(to_planes(self.arrays[corruption][rows]))
 
     def take(self, places: Sequence[int]) -> "PublishedArrays":
         """Return a subset: the images at these positions."""

@@ -130,7 +130,7 @@ def choose_images(images: Sequence[ListedImage], plan: Plan) -> IntArray:
         name = images[position].name
         # Without folder and suffix, so that copies in other layouts give the same subset.
         # Do not reword "picture": another word would choose other images for the same seed.
-        return hash64(plan.seed, "picture", _stem(name)), name
+        return hash64(plan.seed, "picture", stem_of(name)), name
 
     members: dict[str, list[int]] = {}
     for position in sorted(places.tolist(), key=order):
@@ -144,7 +144,7 @@ def choose_images(images: Sequence[ListedImage], plan: Plan) -> IntArray:
     return np.array(sorted(position for _, _, position in turns[: plan.max_images]), dtype=np.int64)
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """Return a file name without folder and suffix."""
     file = name.rpartition("/")[2]
     return file.rpartition(".")[0] or file

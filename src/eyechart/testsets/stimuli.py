@@ -251,9 +251,15 @@ def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> Load
     files = images.files.read(
         samples.entry.name, samples.severity.astype(np.int64).tolist(), samples.image.tolist()
     )
-    good, bad = np.flatnonzero(files.good), np.flatnonzero(~files.good)
-    pixels = files.images if clean_images.device.type == "cpu" else files.images.pin_memory()
-    return LoadedSamples(clean_images, samples.take(good), pixels, samples.take(bad), files.why)
+    is_good = np.array([isinstance(file, Tensor) for file in files])
+    good, bad = np.flatnonzero(is_good), np.flatnonzero(~is_good)
+    stimuli = [file for file in files if isinstance(file, Tensor)]
+    # torch.stack rejects an empty list.
+    size = images.files.size
+    pixels = torch.stack(stimuli) if stimuli else torch.empty(0, 3, *size, dtype=torch.uint8)
+    pixels = pixels if clean_images.device.type == "cpu" else pixels.pin_memory()
+    why = tuple(file for file in files if isinstance(file, str))
+    return LoadedSamples(clean_images, samples.take(good), pixels, samples.take(bad), why)
 
 
 def images_of(groups: Sequence[Samples]) -> IntArray:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eyechart.core.arguments import regular_file
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.phrases import count_of
 from eyechart.core.storage.files import atomic_file, remove_leftovers
@@ -32,8 +32,6 @@ NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
 
 PER_WRITER = 10_000_000
 """Size of the range of part numbers reserved for each writer, so that no two names collide."""
-
-COMPRESSION = "zstd"
 
 
 class Parts:
@@ -76,19 +74,14 @@ class Parts:
         """Return the names of the tables that have rows."""
         return sorted({name for _, name, _ in self._files()})
 
-    def strays(self) -> list[Path]:
-        """Return the Parquet files whose names do not belong to any of the expected tables."""
-        return sorted({*self.folder.glob("*.parquet")} - {path for path, _, _ in self._files()})
-
     def notes(self) -> list[str]:
         """Return a list with one warning if there are strays, otherwise an empty list."""
-        strays = self.strays()
-        if not strays:
-            return []
-        files = count_of(len(strays), "Parquet file")
+        ours = {path for path, _, _ in self._files()}
+        strays = sorted({*self.folder.glob("*.parquet")} - ours)
         return [
-            f"Ignored {files} not from this run, such as {strays[0]}: delete such files, or move"
-            " them to another folder."
+            f"Ignored {count_of(len(strays), 'Parquet file')} not from this run, such as {stray}:"
+            " delete such files, or move them to another folder."
+            for stray in strays[:1]
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:
@@ -187,10 +180,9 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
                 raise UsageError(f"{path} has no column {missing.pop()}: it is a different table.")
             return file.read(columns)
     except (OSError, pa.ArrowException, KeyError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(
-            f"Cannot read {path}: {reason}; if the file is from a stopped run, delete it and run"
-            " again."
+            f"Cannot read {path}: {reason_of(error)}; if the file is from a stopped run, delete it"
+            " and run again."
         ) from None
 
 
@@ -198,7 +190,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table atomically and flush it to disk."""
     try:
         with atomic_file(path) as temporary:
-            pq.write_table(table, temporary, compression=COMPRESSION)
+            pq.write_table(table, temporary, compression="zstd")
             with temporary.open("rb") as file:
                 # on disk before it is renamed, so that a power failure leaves no empty file
                 os.fsync(file.fileno())

@@ -88,11 +88,6 @@ SHARDS = ".shards"
 """Folder for records in folders that otherwise contain results only."""
 
 
-def record_path(folder: Path, shard: Shard) -> Path:
-    """Return the path of a shard's record."""
-    return folder / f"{shard.folder}.json"
-
-
 def write_shard_record(
     folder: Path, shard: Shard, identity: Settings, counts: Mapping[str, int]
 ) -> None:
@@ -109,7 +104,8 @@ def write_shard_record(
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_settings(record_path(folder, shard), {"identity": identity, "counts": counts})
+        record = {"identity": identity, "counts": counts}
+        write_settings(folder / f"{shard.folder}.json", record)
     except OSError as error:
         raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
 

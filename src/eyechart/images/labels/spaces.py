@@ -5,7 +5,7 @@ imports nothing slow, because the command line lists spaces and rules.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from eyechart.core.registry import Registry
 
@@ -24,24 +24,11 @@ if TYPE_CHECKING:
     Scores = NDArray[np.floating]
 
 
-class CategoryLogs(Protocol):
-    """The category scores recorded for N predictions, as log-probabilities."""
-
-    @property
-    def maxima(self) -> "Scores":
-        """Log-probability of the likeliest class in each category, (N, 16)."""
-
-    @property
-    def sums(self) -> "Scores":
-        """Log of the summed probability of all classes in each category, (N, 16)."""
-
-    @property
-    def sizes(self) -> "Scores":
-        """Log of the number of classes in each category, (16,)."""
-
-
-LabelRule = Callable[[CategoryLogs], "Scores"] | None
+LabelRule = Callable[["Scores", "Scores", "Scores"], "Scores"] | None
 """A function that returns category scores (N, 16); the highest-scoring category is predicted.
+
+Its arguments are logarithms: the probability of the likeliest class in each category, (N, 16), the
+summed probability of all its classes, (N, 16), and the number of its classes, (16,).
 
 None stands for the rule without category scores: it predicts the category of the top-1 class among
 all 1,000, and no category if that class belongs to none."""
@@ -49,10 +36,10 @@ all 1,000, and no category if that class belongs to none."""
 RULES: Registry[LabelRule] = Registry("rule")
 
 # the category of the likeliest class among the 207 that belong to a category
-RULES.add("max", lambda logs: logs.maxima)
+RULES.add("max", lambda maxima, sums, sizes: maxima)
 # subtracting the log of the size divides by it; categories with many classes are at a disadvantage
-RULES.add("mean", lambda logs: logs.sums - logs.sizes)
-RULES.add("sum", lambda logs: logs.sums)
+RULES.add("mean", lambda maxima, sums, sizes: sums - sizes)
+RULES.add("sum", lambda maxima, sums, sizes: sums)
 RULES.add("top1", None)
 
 DEFAULT_RULE = "max"
