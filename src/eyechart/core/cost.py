@@ -352,7 +352,7 @@ class Session:
             yield
         finally:
             with self._lock:
-                self._seconds[name] = self._seconds_of(name)
+                self._seconds = self._seconds_so_far()
                 self._stage = None
 
     def keep_in(self, folder: Path) -> None:
@@ -371,10 +371,8 @@ class Session:
         """Return the cost so far."""
         with self._lock:
             self._read_meters()
-            seconds = dict(self._seconds)
-            if self._stage is not None:
-                seconds[self._stage[0]] = self._seconds_of(self._stage[0])
-            return Cost(seconds=seconds, energy=dict(self._energy), unmeasured=self._unmeasured)
+            seconds, energy = self._seconds_so_far(), dict(self._energy)
+            return Cost(seconds=seconds, energy=energy, unmeasured=self._unmeasured)
 
     def write(self) -> None:
         """Write the cost so far to the session's file, if there is one."""
@@ -384,9 +382,11 @@ class Session:
         with suppress(OSError), atomic_file(self._file) as temporary:
             temporary.write_text(self.cost().model_dump_json(indent=1) + "\n", encoding="utf-8")
 
-    def _seconds_of(self, name: str) -> float:
-        begun = self._clock() if self._stage is None else self._stage[1]
-        return self._seconds.get(name, 0.0) + self._clock() - begun
+    def _seconds_so_far(self) -> dict[str, float]:
+        if self._stage is None:
+            return dict(self._seconds)
+        name, begun = self._stage
+        return {**self._seconds, name: self._seconds.get(name, 0.0) + self._clock() - begun}
 
     def _read_meters(self) -> None:
         for meter in self._meters:

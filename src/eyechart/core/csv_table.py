@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from math import nan
 from pathlib import Path
 
 from eyechart.core.arguments import regular_file
@@ -50,31 +51,27 @@ class CsvRow:
             unknown: whether an empty cell is allowed and returned as NaN.
             below: whether numbers in [−1, 0) are allowed and returned as 0.
         """
-        text = self[column]
-        if unknown and not text:
-            return float("nan")
-        try:
-            value = float(text)
-        except ValueError:
-            # outside any allowed range, so that the check below reports it
-            value = -2.0
-        if below and -1 <= value < 0:
-            value = 0.0
-        if not 0 <= value <= 1:
-            raise self.rejection(f"{column} must be a number from 0 to 1, got '{text}'")
-        return value
+        if unknown and not self[column]:
+            return nan
+        value = self._number(column)
+        if not (-1 if below else 0) <= value <= 1:
+            raise self.rejection(f"{column} must be a number from 0 to 1, got '{self[column]}'")
+        return max(value, 0.0)
 
     def whole(self, column: str) -> int:
         """Return the non-negative integer in a column."""
-        text = self[column]
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        # NaN fails the comparison, and infinity is not an integer
+        value = self._number(column)
+        # infinity is not an integer
         if not (value >= 0 and value.is_integer()):
-            raise self.rejection(f"{column} must be a whole number, got '{text}'")
+            raise self.rejection(f"{column} must be a whole number, got '{self[column]}'")
         return int(value)
+
+    def _number(self, column: str) -> float:
+        """Return the number in a column; NaN, which fails every comparison, for other text."""
+        try:
+            return float(self[column])
+        except ValueError:
+            return nan
 
     def filled(self, column: str) -> str:
         """Return the text in a column; raise if it is empty."""
@@ -199,10 +196,8 @@ def csv_text(lines: Iterable[Mapping[str, object]], columns: Sequence[str] = ())
 
 def write_cells(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """Write rows to a CSV file atomically."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    with atomic_file(path) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8")
+    with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def check_width(path: Path, row: Sequence[str], width: int) -> None:

@@ -164,10 +164,9 @@ def free_memory(device: torch.device) -> float:
     """
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
-    try:
+    free = 4e9
+    with suppress(AttributeError, ValueError, OSError):
         free = float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        free = 4e9
     return min(free, _memory_limit(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")))
 
 

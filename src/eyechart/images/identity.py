@@ -77,9 +77,8 @@ def content_keys(levels: Tensor) -> Tensor:
 def _mixed_sum(flat: Tensor, first: int) -> Tensor:
     """Return the sum (B,) of mixed groups of eight bytes; `first` is the position of the first."""
     # Zeros fill up the last group of eight bytes; the shape in the key tells them from pixels.
-    spare = -flat.shape[1] % 8
-    if spare:
-        flat = torch.nn.functional.pad(flat, (0, spare))
+    if flat.shape[1] % 8:
+        flat = torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8))
     # The copy guarantees the 8-byte alignment that viewing bytes as int64 requires.
     lanes = flat.clone(memory_format=torch.contiguous_format).view(torch.int64)
     secrets = _secrets(first, lanes.shape[1], flat.device)

@@ -137,15 +137,12 @@ def _split_by_format(
         for path in paths
         if not path.name.lower().endswith(UNREAD)
     ]
-    if not unread:
-        return images, ()
     kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
-    count = f"{count_of(len(unread), 'file')} {verb(len(unread), 'is')}"
-    note = (
-        f"{count} skipped because the format is not supported ({kinds}); the first is {unread[0]}."
-        " Convert such files to PNG to use them."
+    return images, tuple(
+        f"{count_of(len(unread), 'file')} {verb(len(unread), 'is')} skipped because the format is"
+        f" not supported ({kinds}); the first is {first}. Convert such files to PNG to use them."
+        for first in unread[:1]
     )
-    return images, (note,)
 
 
 class PixelRoom:
@@ -318,8 +315,9 @@ def read_note(path: Path) -> str | None:
     if isinstance(text, str):
         return text
     mark = f"{NOTE} ".encode()
-    is_ours = isinstance(comment, bytes) and comment.startswith(mark)
-    return comment.removeprefix(mark).decode("utf-8", "replace") if is_ours else None
+    if isinstance(comment, bytes) and comment.startswith(mark):
+        return comment.removeprefix(mark).decode("utf-8", "replace")
+    return None
 
 
 def is_damaged(path: Path) -> bool:

@@ -178,12 +178,13 @@ def list_remote_manifest(file: RemoteFile) -> list[ListedImage]:
         local = Path(folder, file.name)
         local.write_bytes(file.read())
         listed = list_manifest(local)
-    images = []
-    for image in listed:
-        # a path in the list may itself be a URL
-        url = image.name if is_url(image.name) else f"{file.url.rpartition('/')[0]}/{image.name}"
-        images.append(replace(image, path=Path(url), content=RemoteFile(url).read))
-    return images
+    folder_url = file.url.rpartition("/")[0]
+    # a path in the list may itself be a URL
+    urls = [image.name if is_url(image.name) else f"{folder_url}/{image.name}" for image in listed]
+    return [
+        replace(image, path=Path(url), content=RemoteFile(url).read)
+        for image, url in zip(listed, urls, strict=True)
+    ]
 
 
 def list_manifest(source: Path) -> list[ListedImage]:

@@ -170,8 +170,9 @@ def _classes(dataset: Any, source: str) -> tuple[str, ...] | None:
     while isinstance(dataset, torch.utils.data.Subset):
         dataset = dataset.dataset
     classes = getattr(dataset, "classes", None)
-    is_list = isinstance(classes, list | tuple)
-    return dataset_classes(classes, source) or None if is_list else None
+    if not isinstance(classes, list | tuple):
+        return None
+    return dataset_classes(classes, source) or None
 
 
 def _targets(dataset: Any) -> Sequence[object] | None:

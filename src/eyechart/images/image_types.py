@@ -138,12 +138,10 @@ def check_batch(batch: Batch) -> None:
         if not (low >= 0 and high <= 1):
             if np.isnan(low) or np.isnan(high):
                 raise UsageError("images contain NaN: replace these values first.")
-            advice = "divide by 255 or pass uint8"
-            if low < 0:
-                advice = "undo their normalization"
             # Slightly above 1 is rounding or overshoot; values far above are likely 0…255.
-            elif high <= 2 or np.isinf(high):
-                advice = "clip them"
+            is_overshoot = high <= 2 or np.isinf(high)
+            advice = "clip them" if is_overshoot else "divide by 255 or pass uint8"
+            advice = "undo their normalization" if low < 0 else advice
             # With the digits that tell a float32 value from its neighbors.
             raise UsageError(
                 f"Float images must be in [0, 1], got values from {digits(np.float32(low))} to"
@@ -218,8 +216,8 @@ def _from_array(images: NDArray[np.generic]) -> tuple[Batch, Restore]:
 
 def _from_image(image: Image.Image) -> tuple[Batch, Restore]:
     if image.mode not in ("RGB", "L"):
-        deep = image.mode == "F" or image.mode.startswith("I")
-        advice = "scale its values to 8 bits" if deep else "call .convert('RGB')"
+        is_deep = image.mode == "F" or image.mode.startswith("I")
+        advice = "scale its values to 8 bits" if is_deep else "call .convert('RGB')"
         raise UsageError(f"A PIL image must be in mode RGB or L, got {image.mode}; {advice} first.")
     try:
         pixels = np.array(image)

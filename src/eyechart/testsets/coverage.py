@@ -63,7 +63,6 @@ def coverage_of(table: pa.Table, min_per_bin: int = MIN_PER_BIN) -> list[SampleC
         # Δv is null where it is undefined; these samples are in no bin.
         values = samples["delta_v"].drop_null().to_numpy()
         paper, equal = _counts(values, PAPER_BINS), _counts(values, TEXT_BINS)
-        largest = float(values.max()) if len(values) else 0.0
         coverages.append(
             SampleCoverage(
                 corruption=name,
@@ -71,7 +70,7 @@ def coverage_of(table: pa.Table, min_per_bin: int = MIN_PER_BIN) -> list[SampleC
                 paper=float((paper >= min_per_bin).mean()),
                 equal=float((equal >= min_per_bin).mean()),
                 reached=float((paper[paper > 0] >= min_per_bin).mean()) if paper.any() else 0.0,
-                largest=largest,
+                largest=float(values.max(initial=0.0)),
                 histogram=tuple(int(count) for count in paper),
             )
         )

@@ -88,13 +88,7 @@ def samples_table(
         # The same 64 bits: torch computes the digests as signed numbers.
         "pixels": pixels.view(np.uint64),
     }
-    arrays = [
-        pa.array(columns[field.name], field.type)
-        if not isinstance(columns[field.name], pa.Array)
-        else columns[field.name]
-        for field in SCHEMA
-    ]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    return pa.table(columns, schema=SCHEMA)
 
 
 def with_raw(table: pa.Table, ruler: Ruler) -> pa.Table:
@@ -166,17 +160,13 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
 def _to_samples(
     table: pa.Table, entry: Entry | None, places: Mapping[str | tuple[str, str], int]
 ) -> Samples:
-    digests = table["digest"].to_pylist()
-    missing = next(
-        (position for position, digest in enumerate(digests) if digest not in places), None
-    )
-    if missing is not None:
-        name = table["image"][missing].as_py()
-        raise UsageError(
-            f"The test set was drawn from other images: {name} is missing here, or its content"
-            " differs; give the folder or manifest that it was drawn from."
-        )
-    keys = list(zip(digests, table["image"].to_pylist(), strict=True))
+    keys = list(zip(table["digest"].to_pylist(), table["image"].to_pylist(), strict=True))
+    for digest, name in keys:
+        if digest not in places:
+            raise UsageError(
+                f"The test set was drawn from other images: {name} is missing here, or its content"
+                " differs; give the folder or manifest that it was drawn from."
+            )
     maps = table["parameters"]
     # All samples of a corruption have the same parameters, so that one row names them.
     names = [name for name, _ in maps[0].as_py()]

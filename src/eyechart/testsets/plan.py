@@ -21,6 +21,7 @@ from eyechart.testsets.testset_settings import (
     LEVELS,
     N_SAMPLES,
     PARAMETERS,
+    PILOT,
     SAMPLINGS,
     SUITE,
     TestsetSettings,
@@ -88,10 +89,9 @@ class Plan(TestsetSettings):
                 f" '{sampling}'."
             )
         if sampling == LEVELS and not has_levels(self.suite):
-            others = ", ".join(name for name in SAMPLINGS if name != LEVELS)
             raise UsageError(
                 f"The sampling '{LEVELS}' needs a suite with published severities, which"
-                f" {self.suite} lacks: give one of {others}."
+                f" {self.suite} lacks: give one of {PARAMETERS}, {PILOT}."
             )
         if as_text(self.labels, "labels") not in SPACES:
             raise unknown_name("label space", self.labels, SPACES)

@@ -39,7 +39,12 @@ def render_testset(
     groups = [_missing(samples, images, out, digests, step) for samples in rows]
     for samples, position, image in render_each(testset, images, device, groups):
         target = _target(samples, images, position, out)
-        _write(Image.fromarray(image), target, _note(digests[int(samples.row[position])]))
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            note = _note(digests[int(samples.row[position])])
+            write_image(Image.fromarray(image), target, note=note)
+        except OSError as error:
+            raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
         step(1, "")
     return len(testset)
 
@@ -100,11 +105,3 @@ def _target(samples: Samples, images: ImageSet, position: int, out: Path) -> Pat
 
 def _note(pixels: int) -> str:
     return f"row of a test set, pixels {pixels:016x}"
-
-
-def _write(image: Image.Image, target: Path, note: str) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_image(image, target, note=note)
-    except OSError as error:
-        raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None

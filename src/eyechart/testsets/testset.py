@@ -164,7 +164,7 @@ class TestSet(CheckedFields):
         as_folder(path.parent, "The folder of path").mkdir(parents=True, exist_ok=True)
         header = {"schema": VERSION, **self.header.model_dump(mode="json")}
         stored = {HEADER: json.dumps({**header, "plan": self.plan.settings()})}
-        write_parquet(self.table.replace_schema_metadata(stored), Path(path))
+        write_parquet(self.table.replace_schema_metadata(stored), path)
 
     def samples(self, images: ImageSet) -> list[Samples]:
         """Return the samples; `images` must be the images they were drawn from.

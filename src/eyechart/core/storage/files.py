@@ -1,5 +1,6 @@
 """Atomic files, which appear complete or not at all."""
 
+import io
 import os
 import platform
 import re
@@ -8,7 +9,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.remote import upload_written
@@ -96,32 +96,11 @@ def write_torch(held: Mapping[str, object], path: Path) -> None:
     """Write plain values and tensors with torch.save, atomically."""
     import torch  # slow to import, and most users of this module do not need it
 
-    with atomic_file(path) as temporary, temporary.open("wb") as file:
-        target = _Target(file)
-        torch.save(dict(held), target)  # type: ignore[arg-type]
-        # torch.save returned normally although the disk was full
-        if target.error is not None:
-            raise target.error
-
-
-class _Target:
-    """File object for torch.save that keeps write errors (such as a full disk) that torch hides."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-        self.error: OSError | None = None
-
-    def write(self, data: memoryview) -> int:
-        """Write the data, unless an earlier write failed."""
-        if self.error is None:
-            try:
-                self.file.write(data)
-            except OSError as error:
-                self.error = error
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing, because the file is closed right afterwards."""
+    with atomic_file(path) as temporary:
+        content = io.BytesIO()
+        torch.save(dict(held), content)
+        # not by torch.save itself, which returns normally although the disk is full
+        temporary.write_bytes(content.getbuffer())
 
 
 @contextmanager

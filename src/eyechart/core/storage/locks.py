@@ -6,7 +6,7 @@ These are operating-system locks, so each is released when its process ends, eve
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
@@ -36,15 +36,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
     A folder that cannot be written to is rejected as well, before any work is done.
     """
-    with ExitStack() as stack:
-        try:
-            is_free = stack.enter_context(try_lock(path))
-        except OSError as error:
-            raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
-        if not is_free:
-            raise UsageError(
-                f"Another run is writing {path}: wait for it, or choose another --out."
-            )
+    with _only_writer(try_lock(path), str(path)):
         yield
 
 
@@ -56,31 +48,38 @@ def lock_folder(folder: Path) -> Iterator[None]:
     the end is removed.
     """
     is_new = not folder.is_dir()
+    try:
+        with _only_writer(_locked(folder / LOCK), f"into {folder}"):
+            yield
+    finally:
+        # only now: until its lock was released, the folder held the lock file
+        if is_new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+@contextmanager
+def _only_writer(lock: AbstractContextManager[bool], target: str) -> Iterator[None]:
+    """Hold a lock; raise a UsageError if another process holds it, or if it cannot be made."""
     with ExitStack() as stack:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if is_new:
-                # before the lock, so that it runs after it: until then the folder holds the lock
-                # file
-                stack.callback(_remove_empty, folder)
-            is_free = stack.enter_context(_locked(folder / LOCK))
+            is_free = stack.enter_context(lock)
         except OSError as error:
-            raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
+            raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
         if not is_free:
             raise UsageError(
-                f"Another run is writing into {folder}: wait for it, or choose another --out."
+                f"Another run is writing {target}: wait for it, or choose another --out."
             )
         yield
 
 
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # it is not empty
-        folder.rmdir()
-
-
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Yield whether the lock file could be locked; the process that locked it removes it."""
+    """Yield whether the lock file could be locked; the process that locked it removes it.
+
+    The folder of the file is created if it is missing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         # without these locks a second run is not noticed, but a single one works
         yield True

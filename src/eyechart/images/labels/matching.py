@@ -81,9 +81,9 @@ def match_labels(
         must = (
             f"all be ImageNet's WordNet ids, all be output numbers 0 to {classes - 1}, or be"
             f" {classes} names"
+            if class_names is None
+            else f"be among the names of its outputs ({class_names[0]}, {class_names[1]}, …)"
         )
-        if class_names is not None:
-            must = f"be among the names of its outputs ({class_names[0]}, {class_names[1]}, …)"
         raise UsageError(
             f"{images} unknown to a model with {classes} classes (such as {unknown[0]!r}): labels"
             f" must {must}; a manifest can leave labels empty."
