@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from eyechart.core.errors import UsageError
+from eyechart.core.storage.files import write_text
 from eyechart.core.storage.locks import try_lock
-from eyechart.core.storage.run_folder import Settings, first_change, read_settings, write_settings
+from eyechart.core.storage.run_folder import Settings, first_change, read_settings, settings_text
 
 _SLURM = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT")
 """Variables of a task of a Slurm array job: its number, the lowest number, the number of tasks."""
@@ -102,12 +103,8 @@ def write_shard_record(
     Raises:
         UsageError: the record cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        record = {"identity": identity, "counts": counts}
-        write_settings(folder / f"{shard.folder}.json", record)
-    except OSError as error:
-        raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
+    record = {"identity": identity, "counts": counts}
+    write_text(folder / f"{shard.folder}.json", settings_text(record))
 
 
 def read_shard_records(folder: Path) -> tuple[Settings, dict[Shard, Mapping[str, int]]]:
