@@ -1,8 +1,8 @@
 """A registry of items by name that rejects duplicates and suggests names for misspelled ones."""
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Generic, TypeVar
 
@@ -73,6 +73,13 @@ def one_of(names: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+@dataclass(frozen=True)
+class _Source:
+    """The location of an item that has not been imported yet: `module:attribute`."""
+
+    address: str
+
+
 class Registry(Generic[Item]):
     """Items by name, in the order in which they were added.
 
@@ -86,11 +93,12 @@ class Registry(Generic[Item]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._loaders: dict[str, Callable[[], Item]] = {}
+        self._items: dict[str, Item | _Source] = {}
 
     def add(self, name: str, item: Item) -> Item:
         """Add `item` under `name` and return it; raise if the name is already registered."""
-        self._add(name, lambda: item)
+        self._reject_twice(name)
+        self._items[name] = item
         return item
 
     def add_lazily(self, name: str, address: str) -> None:
@@ -98,27 +106,31 @@ class Registry(Generic[Item]):
 
         This way help texts can list names without importing slow modules.
         """
-        self._add(name, cache(partial(resolve_name, address)))
+        self._reject_twice(name)
+        self._items[name] = _Source(address)
 
-    def _add(self, name: str, load: Callable[[], Item]) -> None:
-        if name in self._loaders:
+    def _reject_twice(self, name: str) -> None:
+        if name in self._items:
             raise ValueError(f"{self.kind} '{name}' is registered twice.")
-        self._loaders[name] = load
 
     def __getitem__(self, name: str) -> Item:
-        if name not in self._loaders:
-            raise unknown_name(self.kind, name, self._loaders)
-        return self._loaders[name]()
+        try:
+            item = self._items[name]
+        except KeyError:
+            raise unknown_name(self.kind, name, self._items) from None
+        if isinstance(item, _Source):
+            item = self._items[name] = resolve_name(item.address)
+        return item
 
     def __contains__(self, name: object) -> bool:
-        return name in self._loaders
+        return name in self._items
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._loaders)
+        return iter(self._items)
 
     def __len__(self) -> int:
-        return len(self._loaders)
+        return len(self._items)
 
     def values(self) -> Iterator[Item]:
         """Yield the items in the order in which they were added."""
-        return (self[name] for name in self._loaders)
+        return (self[name] for name in self._items)

@@ -74,12 +74,17 @@ class Plan(TestsetSettings):
         """Raise a UsageError unless the plan is valid."""
         as_path(self.suite, "suite")
         check_seed(self.seed)
-        for name, most in (("n", MOST), ("jpeg", 100), ("max_images", MOST)):
+        limits = (
+            ("n", "whole number", MOST),
+            ("jpeg", "quality", 100),
+            ("max_images", "whole number", MOST),
+        )
+        for name, noun, most in limits:
             number = getattr(self, name)
             is_whole = isinstance(number, int) and not isinstance(number, bool)
             if not ((is_whole and 1 <= number <= most) or (number is None and name != "n")):
                 raise UsageError(
-                    f"{name} must be a whole number from 1 to {most:,}, got {short_repr(number)}."
+                    f"{name} must be a {noun} from 1 to {most:,}, got {short_repr(number)}."
                 )
         if (sampling := as_text(self.sampling, "sampling")) not in SAMPLINGS:
             raise unknown_name("sampling", sampling, SAMPLINGS)

@@ -44,7 +44,7 @@ class Parts:
     Args:
         folder: the folder, which must exist to be written to.
         names: the names of the tables in the folder. Other Parquet files, such as copies made by
-            file synchronization, are `strays` and are ignored. Without `names`, every file
+            file synchronization, are strays and are ignored. Without `names`, every file
             belongs to the table that its name contains.
         writer: a number that differs between processes that write at the same time.
     """
