@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import fsum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray
 
@@ -18,7 +19,7 @@ MOST = 1000
 
 
 def cheapest_largest(
-    allowed: Sequence[int], costs: FloatArray, at_most: int | None = None
+    allowed: NDArray[np.bool_], costs: FloatArray, at_most: int
 ) -> tuple[list[tuple[int, ...]], bool]:
     """Return the maximum cliques with the lowest mean cost, and whether there are more of them.
 
@@ -26,30 +27,29 @@ def cheapest_largest(
     overlap in groups, and 15 groups of 4 have 4¹⁵ maximal cliques.
 
     Args:
-        allowed: Bit mask of the neighbors of each node.
+        allowed: Whether two nodes are neighbors (n, n), symmetric, false on the diagonal.
         costs: Costs of pairs (n, n), symmetric and at least 0 for allowed pairs.
-        at_most: Upper bound on the size; None if unknown.
+        at_most: Upper bound on the size.
 
     Example:
         >>> costs = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]], dtype=float)
-        >>> cheapest_largest([0b010, 0b101, 0b010], costs)
+        >>> cheapest_largest((costs == 1) | (costs == 3), costs, at_most=3)
         ([(0, 1)], False)
     """
-    count = len(allowed)
     # Nodes of high degree first: their colors give the tightest bound on the size.
-    order = sorted(range(count), key=lambda node: -allowed[node].bit_count())
-    inner = [
-        sum(1 << new for new, other in enumerate(order) if allowed[node] >> other & 1)
-        for node in order
-    ]
+    order = np.argsort(-allowed.sum(axis=1), kind="stable")
+    inner = allowed[np.ix_(order, order)]
+    neighbors = [sum(1 << int(other) for other in np.flatnonzero(row)) for row in inner]
+    everyone = (1 << len(order)) - 1
+    apart = [everyone & ~mask & ~(1 << node) for node, mask in enumerate(neighbors)]
     # First the size, then the cheapest sets of that size: the size prunes the second search.
-    largest = _largest(inner, count if at_most is None else at_most)
-    search = _CliqueSearch(inner, costs[np.ix_(order, order)], len(largest))
+    largest = _largest(neighbors, apart, at_most)
+    search = _CliqueSearch(neighbors, apart, costs[np.ix_(order, order)], len(largest))
     # The set that is already known gives the second search an upper bound on the cost.
     search.found(largest)
-    search.expand([], (1 << count) - 1, 0.0, np.zeros(count))
-    sets = sorted(tuple(sorted(order[node] for node in members)) for members in search.cheapest())
-    return sets, search.more
+    search.expand([], everyone, 0.0, np.zeros(len(order)))
+    best = [set_ for set_, sum_ in search.best.items() if sum_ <= search.lowest + search.slack]
+    return sorted(tuple(sorted(order[list(set_)].tolist())) for set_ in best), search.more
 
 
 def _colored(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -73,14 +73,8 @@ def _colored(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int
     return order, colors
 
 
-def _apart(allowed: Sequence[int]) -> list[int]:
-    everyone = (1 << len(allowed)) - 1
-    return [everyone & ~neighbors & ~(1 << node) for node, neighbors in enumerate(allowed)]
-
-
-def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
+def _largest(allowed: Sequence[int], apart: Sequence[int], at_most: int) -> tuple[int, ...]:
     """Return one maximum clique, by branch and bound with coloring."""
-    apart = _apart(allowed)
     best: tuple[int, ...] = ()
 
     def expand(members: tuple[int, ...], candidates: int) -> None:
@@ -102,11 +96,12 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
 class _CliqueSearch:
     """Search for all sets of `size` members with the lowest sum of costs."""
 
-    def __init__(self, allowed: Sequence[int], costs: FloatArray, size: int) -> None:
-        self.allowed, self.costs, self.size = allowed, costs, size
+    def __init__(
+        self, allowed: Sequence[int], apart: Sequence[int], costs: FloatArray, size: int
+    ) -> None:
+        self.allowed, self.apart, self.costs, self.size = allowed, apart, costs, size
         self.best: dict[tuple[int, ...], float] = {}
         self.lowest, self.more = np.inf, False
-        self.apart = _apart(allowed)
         # The tolerance is per pair; costs are compared as sums over pairs.
         self.slack = EQUAL * size * (size - 1) / 2
         together = np.array(
@@ -179,7 +174,3 @@ class _CliqueSearch:
             else:
                 self.more = self.more or ordered not in self.best
             self.lowest = min(self.lowest, sum_)
-
-    def cheapest(self) -> list[tuple[int, ...]]:
-        """Return the sets that are as good as the best one."""
-        return [members for members, sum_ in self.best.items() if sum_ <= self.lowest + self.slack]

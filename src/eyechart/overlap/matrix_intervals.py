@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
@@ -121,24 +121,17 @@ def resampled_shares(hits: Hits, n_bootstrap: int, seed: int = 0) -> Iterator[Fl
     taken = draw_units(seeds, max(1, seeds - 1), n_bootstrap, (seed, 1))
     # Replicates are processed in blocks, so that memory does not grow with their number.
     max_block = max(1, AT_ONCE // max(n_images, seeds * models * tests))
+    rows, step = hits.reshape(-1, n_images), max(1, AT_ONCE // n_images)
     for part, weights in weight_blocks(n_images, n_bootstrap, seed, max_block):
         # float32 is exact here: counts stay below 2²⁴ (`EXACT`), and it halves memory.
         counted = weights.T.astype(np.float32)
         size = counted.shape[1]
         shares = np.empty((seeds, models, tests, size))
-        for slab, rows in _slabs(hits):
+        for start in range(0, len(rows), step):
             # One matrix product per block: the resampled accuracies of all models and tests.
-            shares.reshape(-1, size)[rows] = slab @ counted / n_images
+            block = rows[start : start + step].astype(np.float32)
+            shares.reshape(-1, size)[start : start + step] = block @ counted / n_images
         yield np.moveaxis(shares, -1, 0)[np.arange(size)[:, None], taken[part]]
-
-
-def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:
-    """Yield the hits as float32 in blocks of rows, with the slice of rows in each block."""
-    rows = hits.reshape(-1, hits.shape[-1])
-    step = max(1, AT_ONCE // hits.shape[-1])
-    for start in range(0, len(rows), step):
-        part = slice(start, min(start + step, len(rows)))
-        yield rows[part].astype(np.float32), part
 
 
 def _ends(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

@@ -108,7 +108,7 @@ def select_non_overlapping(
             f" {digits(limit)} or less: the lowest score is {lowest:.4g}, for {one} and {two};"
             f" choose a threshold of at least {valid:g}{others if n_unknown else ''}."
         )
-    selection = _select(scores, limit)
+    selection = _select(scores, limit, at_most=len(scores))
     return selection if isinstance(matrix, OverlapMatrix) else _by_index(scores, selection)
 
 
@@ -218,26 +218,21 @@ def _lowest(matrix: OverlapMatrix) -> tuple[float, str, str]:
     return min(known)
 
 
-def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection[str]:
+def _select(matrix: OverlapMatrix, threshold: float, at_most: int) -> Selection[str]:
     # Comparisons with NaN are false: undetermined pairs are never allowed.
     together = (matrix.scores <= threshold) & ~np.eye(len(matrix), dtype=bool)
-    allowed = [sum(1 << int(column) for column in np.flatnonzero(row)) for row in together]
     # Pairs with NaN are not allowed together, so their cost of 0 is never used.
-    sets, has_more = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
+    sets, has_more = cheapest_largest(together, np.nan_to_num(matrix.scores), at_most)
     # Sets are sorted, so that the choice among ties is reproducible.
     first, *ties = sets
     return Selection(
-        _names(matrix, first),
+        tuple(matrix.names[index] for index in first),
         float(matrix.scores[np.ix_(first, first)][np.triu_indices(len(first), 1)].mean()),
-        tuple(_names(matrix, tie) for tie in ties),
+        tuple(tuple(matrix.names[index] for index in tie) for tie in ties),
         threshold,
         _left_out(matrix, first, threshold),
         has_more,
     )
-
-
-def _names(matrix: OverlapMatrix, places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(matrix.names[number] for number in places)
 
 
 def _left_out(matrix: OverlapMatrix, members: Sequence[int], threshold: float) -> tuple[str, ...]:
