@@ -25,12 +25,19 @@ from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
-from eyechart.overlap.calibrate import calibrate, calibrate_entry, calibrated_suite
+from eyechart.overlap.calibrate import calibrate_entry, calibrated_suite, check_entries
 from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.strengths import RobustnessProbe, StrengthScale, robustness_of
 from small_models import save_images
 
 SIDE = 32
+
+
+def calibrate(model, images, entries, settings=None):
+    """What the command does with images in memory."""
+    check_entries(entries)
+    judge = RobustnessProbe(model, images)
+    return [calibrate_entry(judge, entry, settings or CalibrationSettings()) for entry in entries]
 
 
 def as_images(images, labels):
@@ -195,7 +202,8 @@ def scanned(name, parameter, value):
 @cache
 def calibrated(name):
     model, images = mixed_images()
-    return calibrate_entry(RobustnessProbe(load_model(model, CPU), images), find_entry(name))
+    (found,) = calibrate(load_model(model, CPU), images, [find_entry(name)])
+    return found
 
 
 WHOLE = {
@@ -349,22 +357,16 @@ def test_an_interval_of_nothing_has_an_upper_end():
 def test_bad_input_is_rejected_in_one_sentence():
     model, images = load_model(dazzled, CPU), bright_images()
     wrong = load_model(lambda pixels: torch.rand(len(pixels), 2), CPU)
-    unlabeled = replace(images, listed=tuple(replace(each, label=None) for each in images.listed))
     fixed = brighter(path={"amount": (0.1, 0.1)})
     few = images.take(range(15))
 
-    def calibrate_with(**settings):
-        calibrate(model, images, [brighter()], CalibrationSettings(**settings))
-
     for sentence, call in (
-        (r"mild end\) must exceed upper", lambda: calibrate_with(lower=0.5, upper=0.95)),
-        ("between 0 and 1", lambda: calibrate_with(lower=1.0)),
-        ("have no labels", lambda: calibrate(model, unlabeled, [brighter()])),
+        (r"mild end\) must exceed upper", CalibrationSettings(lower=0.5, upper=0.95).check),
+        ("between 0 and 1", CalibrationSettings(lower=1.0).check),
         ("too few to measure", lambda: calibrate(wrong, images, [brighter()])),
         ("is correct on 15 of 15", lambda: calibrate(model, few, [brighter()])),
         ("neither levels nor a path", lambda: calibrate(model, images, [fixed])),
         ("is passed twice", lambda: calibrate(model, images, [brighter(), brighter()])),
-        ("max_images must be", lambda: calibrate_with(max_images=0)),
     ):
         with pytest.raises(ec.UsageError, match=sentence) as error:
             call()
@@ -376,12 +378,6 @@ def test_images_of_several_sizes_are_rejected():
     mixed = replace(images, sizes=((24, 20), *images.sizes[1:]))
     with pytest.raises(ec.UsageError, match=r"must have the same size, got 2.*20 × 20"):
         calibrate(load_model(dazzled, CPU), mixed, [brighter()])
-
-
-def test_so_many_images_are_used_as_many_of_every_class():
-    judge = RobustnessProbe(load_model(dazzled, CPU), bright_images(), max_images=100)
-    assert sorted(judge.images.labels) == ["blue"] * 50 + ["red"] * 50
-    assert judge.clean_accuracy == 1
 
 
 # The suite
@@ -430,6 +426,22 @@ def test_the_command_writes_a_suite_a_table_and_a_record(run, tmp_path):
         robustness = [float(row[f"lower_{key}"]) for key in ("low", "robustness", "high")]
         assert robustness == sorted(robustness)
     assert json.loads((tmp_path / "mine.json").read_text())["settings"]["lower"] == 0.95
+
+
+def test_so_many_images_are_used_as_many_of_every_class(run, tmp_path, monkeypatch):
+    import eyechart.overlap.strengths as module
+
+    used = []
+
+    class Probe(RobustnessProbe):
+        def __init__(self, model, images, seed):
+            super().__init__(model, images, seed)
+            used.extend(images.labels)
+
+    monkeypatch.setattr(module, "RobustnessProbe", Probe)
+    done = run(*command(tmp_path, "--max-images", 32))
+    assert done.status == 0, done.err
+    assert len(used) == 32 and len({used.count(label) for label in used}) == 1
 
 
 def test_an_interrupted_command_goes_on_to_the_same_result(run, tmp_path, monkeypatch):

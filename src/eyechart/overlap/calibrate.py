@@ -6,10 +6,9 @@ record next to the suite file lets a stopped calibration resume.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -21,8 +20,6 @@ from eyechart.core.storage.files import write_text
 from eyechart.corruptions.suites.assets import entry_mark
 from eyechart.corruptions.suites.suite import Entry, Suite
 from eyechart.corruptions.suites.suite_file import check_suite_path
-from eyechart.images.imageset import ImageSet
-from eyechart.models.model import Model
 from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.strengths import (
     MILD,
@@ -32,8 +29,6 @@ from eyechart.overlap.strengths import (
     SettledValues,
     StrengthScale,
 )
-
-AS_PUBLISHED = CalibrationSettings()
 
 CLOSE = 0.001
 """Tolerance of R at the ends of a range, or the effect of half an image on R if that is larger."""
@@ -102,28 +97,6 @@ class Calibrated(CalibratedRange):
         return self.entry.name
 
 
-def calibrate(
-    model: Model,
-    images: ImageSet,
-    entries: Sequence[Entry],
-    settings: CalibrationSettings = AS_PUBLISHED,
-    done: Callable[[Calibrated], None] | None = None,
-) -> tuple[Calibrated, ...]:
-    """Return each corruption with the strengths at which R = A_c / A_clean is `lower` and `upper`.
-
-    `done` is called after each corruption.
-    """
-    settings.check()
-    check_entries(entries)
-    judge = RobustnessProbe(model, images, settings.max_images, settings.seed)
-    calibrated = []
-    for entry in entries:
-        calibrated.append(calibrate_entry(judge, entry, settings))
-        if done is not None:
-            done(calibrated[-1])
-    return tuple(calibrated)
-
-
 def check_entries(entries: Sequence[Entry]) -> None:
     """Raise a UsageError unless each entry has a strength that can be varied and a unique name."""
     names = [entry.name for entry in entries]
@@ -134,7 +107,7 @@ def check_entries(entries: Sequence[Entry]) -> None:
 
 
 def calibrate_entry(
-    judge: RobustnessProbe, entry: Entry, settings: CalibrationSettings = AS_PUBLISHED
+    judge: RobustnessProbe, entry: Entry, settings: CalibrationSettings
 ) -> Calibrated:
     """Return the calibrated range of one corruption."""
     lower, upper = settings.lower, settings.upper
@@ -160,7 +133,7 @@ def calibrate_entry(
         upper=search.end(strong),
         reach=reach,
         note="; ".join(notes),
-        evaluations=search.count,
+        evaluations=len(search.known),
         published=_stand_in(entry),
     )
     return with_range(search.scale, strengths)
@@ -176,12 +149,7 @@ def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
         ends = f"R {lower.robustness.value:.3f} at the mild end, {upper.robustness.value:.3f} at"
         sentence = f"Calibrated: {ends} the strong end{f' ({note})' if note else ''}."
         entry = replace(entry, note=f"{entry.note} {sentence}".strip())
-    return Calibrated(entry=entry, **range_values(strengths))
-
-
-def range_values(strengths: CalibratedRange) -> dict[str, Any]:
-    """Return the fields of a range as a dict, to construct records that extend it."""
-    return {field.name: getattr(strengths, field.name) for field in fields(CalibratedRange)}
+    return Calibrated(entry=entry, **vars(strengths))
 
 
 def calibrated_suite(calibrated: Sequence[Calibrated], name: str, title: str, source: str) -> Suite:
@@ -204,11 +172,6 @@ class _RangeSearch:
         self.known: dict[SettledValues, Robustness] = {}
         # Strength 0 is the clean image, where R is 1 by definition.
         self.visited: dict[float, Robustness] = {0.0: Robustness(1.0, 1.0, 1.0)}
-
-    @property
-    def count(self) -> int:
-        """Number of evaluations."""
-        return len(self.known)
 
     def at(self, strength: float) -> Robustness:
         """Return R at a strength."""
@@ -252,9 +215,9 @@ class _RangeSearch:
         # One always exists: strength 0 has an R of 1, which is above every target.
         above = places[places.index(below) - 1]
         # The budget counts evaluations, not halvings: known strengths are free.
-        most = self.count + self.steps
+        most = len(self.known) + self.steps
         for _ in range(HALVINGS):
-            if self.count >= most:
+            if len(self.known) >= most:
                 break
             middle = (above + below) / 2
             value = self.at(middle).value
@@ -323,9 +286,9 @@ class CalibrationRecord:
 
     def add(self, entry: Entry, calibrated: Calibrated) -> None:
         """Add a corruption, and write the file to disk."""
-        row = CalibratedRange(**range_values(calibrated))
+        values = {name: value for name, value in vars(calibrated).items() if name != "entry"}
         # The whole file is rewritten atomically: it is small, and never half-written.
-        rows = {**self.content.corruptions, entry.name: row}
+        rows = {**self.content.corruptions, entry.name: CalibratedRange(**values)}
         self.content = replace(self.content, corruptions=rows)
         content = {"schema": SCHEMA, **asdict(self.content)}
         write_text(self.path, json.dumps(content, indent=1))

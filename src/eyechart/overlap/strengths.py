@@ -21,11 +21,9 @@ from eyechart.corruptions.suites.suite import DRAWN, STRONGEST, Entry
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.matching import native_labels
 from eyechart.models.model import Model
-from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import choose_images
 
 SettledValues = tuple[float, ...]
 """Rounded values of the varied parameters, or the severity; equal values yield identical images."""
@@ -261,29 +259,27 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
 
 
 class RobustnessProbe:
-    """A model, and images for which its clean predictions are known.
+    """A model, and labeled images of one size for which its clean predictions are known."""
 
-    At most `max_images` images are used, as a class-balanced subset.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        images: ImageSet,
-        max_images: int = CalibrationSettings.max_images,
-        seed: int = 0,
-    ) -> None:
-        self.model, self.seed = model, seed
-        self.images = _usable(model, images, max_images, seed)
-        self.device = model.device
-        self.pixels = self.images.batch(range(len(self.images))).to(self.device)
-        self.keys = self.images.keys()
+    def __init__(self, model: Model, images: ImageSet, seed: int = 0) -> None:
+        self.model, self.images, self.seed = model, images, seed
+        check_models([model], images, model.device)
+        check_labels(Plan(), [model], images)
+        sizes = sorted(set(images.sizes))
+        if len(sizes) > 1:
+            first, second = (f"{width} × {height}" for height, width in sizes[:2])
+            raise UsageError(
+                f"All images must have the same size, got {len(sizes)} sizes, such as {first} and "
+                f"{second} px: pass a stimulus such as 224 instead of native."
+            )
+        self.pixels = images.batch(range(len(images))).to(model.device)
+        self.keys = images.keys()
         labels = native_labels(
-            self.images.labels, model.classes or 0, model.class_names, self.images.class_names
+            images.labels, model.classes or 0, model.class_names, images.class_names
         )
-        self.labels = torch.from_numpy(labels).to(self.device)
+        self.labels = torch.from_numpy(labels).to(model.device)
         area = self.pixels[0, 0].numel()
-        kind = self.device.type if self.device.type in PIXELS else "cpu"
+        kind = model.device.type if model.device.type in PIXELS else "cpu"
         self.batch = BatchSize(max(1, min(MOST[kind], PIXELS[kind] // area)))
         self.clean = self._right(None)
         self.clean_right = int(self.clean.sum())
@@ -336,34 +332,3 @@ class RobustnessProbe:
                 "too few to measure the effect of a corruption: use more images, or a model for "
                 "these classes."
             )
-
-
-def _usable(model: Model, images: ImageSet, max_images: int, seed: int) -> ImageSet:
-    """Return the images to use; raise a UsageError if they are unsuitable."""
-    if isinstance(max_images, bool) or not isinstance(max_images, int) or max_images < 1:
-        raise UsageError(f"max_images must be a whole number of at least 1, got {max_images!r}.")
-    if images.files is not None:
-        raise UsageError(
-            f"{images.source} contains corrupted images: pass clean ones, to which corruptions are"
-            " then applied."
-        )
-    labeled = [number for number, label in enumerate(images.labels) if label is not None]
-    if not labeled:
-        raise UsageError(
-            f"The images in {images.source} have no labels, so accuracy is unknown"
-            ": pass class folders, or a manifest with labels."
-        )
-    images = images.take(labeled)
-    check_models([model], images, model.device)
-    check_labels(Plan(), [model], images)
-    # The same class-balanced subset of images as in an evaluation.
-    chosen = Plan(seed=seed, max_images=min(max_images, len(images)))
-    images = images.take(choose_images(images.listed, chosen).tolist())
-    sizes = sorted(set(images.sizes))
-    if len(sizes) > 1:
-        first, second = (f"{width} × {height}" for height, width in sizes[:2])
-        raise UsageError(
-            f"All images must have the same size, got {len(sizes)} sizes, such as {first} and "
-            f"{second} px: pass a stimulus such as 224 instead of native."
-        )
-    return images

@@ -130,7 +130,7 @@ def calibrate(
     )
     with ProgressBars() as bars:
         listed = _load(images, stimulus, settings, bars)
-        judge = RobustnessProbe(loaded, listed, settings.max_images, settings.seed)
+        judge = RobustnessProbe(loaded, listed, settings.seed)
         reject_unused(maps, [loaded])
         record = CalibrationRecord(out, settings_of(judge, settings))
         step = bars.begin("corruptions", len(chosen))
