@@ -36,7 +36,6 @@ from eyechart.training.retrain import (
     start_of,
     trainable,
 )
-from eyechart.training.state import is_finished
 from eyechart.training.training_loop import InitialModel, Training, new_network, train
 
 MODELS, TESTS = "models", "tests"
@@ -191,26 +190,20 @@ class Trainer:
         self.begun: InitialModel | None = None
         self.steps: Preprocessing | None = None
 
-    def check(self, job: TrainingJob) -> None:
-        """Raise a UsageError if a job's checkpoint exists with a different configuration."""
-        is_finished(job.path(self.out), self._training(job).settings())
-
-    def begin(self) -> None:
-        """Raise a UsageError if the initial network cannot be loaded or created."""
-        self._start(self.study.seeds[0])
-
-    def _training(self, job: TrainingJob) -> Training:
+    def training(self, job: TrainingJob) -> Training:
+        """Return the training of a job."""
         recipe = replace(self.study.recipe, seed=job.seed)
-        return Training(self._start(job.seed), self.data, recipe, job.mixture)
+        return Training(self.start(job.seed), self.data, recipe, job.mixture)
 
     def __call__(self, job: TrainingJob, step: Advance) -> None:
         """Run one training if it is not finished; `step` is called for every image."""
         self.held = self.held or DeviceDataset(self.data, self.device)
         path = job.path(self.out)
         path.parent.mkdir(parents=True, exist_ok=True)
-        train(self._training(job), self.device, path, JointProgress(step), self.held)
+        train(self.training(job), self.device, path, JointProgress(step), self.held)
 
-    def _start(self, seed: int) -> InitialModel:
+    def start(self, seed: int) -> InitialModel:
+        """Return the initial network; raise a UsageError if it cannot be loaded or created."""
         if self.study.network:
             if self.steps is None:
                 # Once for all networks: the statistics read up to 10,000 images.

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,27 +28,17 @@ from eyechart.overlap.overlap_study import (
     TESTS,
     OverlapStudy,
     Tester,
-    TestJob,
     Trainer,
     TrainingJob,
     data_to_train_on,
 )
 from eyechart.training.data import LabeledImages, TrainingSources, training_data
+from eyechart.training.state import is_finished
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
 SUITE, STUDY = "suite.yaml", "study"
-
-
-@dataclass(frozen=True, eq=False)
-class _OpenStudy:
-    """A study with its loaded data and its folder."""
-
-    study: OverlapStudy
-    train_data: LabeledImages
-    test_data: LabeledImages
-    out: Path
 
 
 def run_study(
@@ -83,37 +73,31 @@ def run_study(
     train_data, test_data = _load(study, sources, progress)
     trainer = Trainer(study, train_data, find_device(devices[0]), out)
     # Before the folder is created: a network that cannot be loaded leaves nothing behind.
-    trainer.begin()
+    trainer.start(study.seeds[0])
     # From here on with the benchmarks that an earlier command added to the study.
     study = open_study(out, study, study.settings(train_data, test_data))
     trainer.study = study
     for job in study.jobs():
         # Before any training: a checkpoint may have a different configuration.
         if job.path(out).exists():
-            trainer.check(job)
-    opened = _OpenStudy(study, train_data, test_data, out)
+            is_finished(job.path(out), trainer.training(job).settings())
     if len(devices) == 1:
-        _Worker(opened, trainer.device, progress, shard).work()
+        _run_jobs(trainer, test_data, progress, shard)
     else:
-        _share(opened, devices, progress)
+        _share(trainer, test_data, devices, progress)
+    tests = list(study.tests())
     if shard is None:
-        for path in (path for test in study.tests() for path in test.shard_paths(out)):
+        for path in (path for test in tests for path in test.shard_paths(out)):
             # Their columns are in the files of the tests now.
             path.unlink(missing_ok=True)
-    elif not _join_shards(opened, trainer.device):
-        return None
+    else:
+        tester = Tester(study, test_data, trainer.device, out)
+        if not all(tester.is_tested(test) for test in tests):
+            return None
+        # Write the tests of all models from those of all shards.
+        for test in tests:
+            tester(test, no_advance)
     return collect(study, out)
-
-
-def _join_shards(opened: _OpenStudy, device: torch.device) -> bool:
-    """Write the tests of all models from those of all shards; return whether all are done."""
-    tests = list(opened.study.tests())
-    tester = Tester(opened.study, opened.test_data, device, opened.out)
-    if not all(tester.is_tested(test) for test in tests):
-        return False
-    for test in tests:
-        tester(test, no_advance)
-    return True
 
 
 def _load(
@@ -159,48 +143,37 @@ def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStu
     return replace(study, together=together)
 
 
-class _Worker:
-    """Runs jobs that no other process has claimed, or a shard's; first trainings, then tests."""
+def _run_jobs(
+    trainer: Trainer, test_data: LabeledImages, progress: Progress, shard: Shard | None = None
+) -> None:
+    """Run jobs that no other process has claimed, or a shard's; first trainings, then tests."""
+    study, out = trainer.study, trainer.out
+    tester = Tester(study, test_data, trainer.device, out, shard)
+    images_per_training = study.recipe.length(len(trainer.data)).images
+    n_networks = len(tester.jobs)
+    title = f"training {count_of(n_networks, 'network')}"
+    step = progress.begin(title, n_networks * images_per_training)
 
-    def __init__(
-        self,
-        opened: _OpenStudy,
-        device: torch.device,
-        progress: Progress,
-        shard: Shard | None = None,
-    ) -> None:
-        self.study, self.out, self.progress = opened.study, opened.out, progress
-        self.shard = shard
-        self.trainer = Trainer(self.study, opened.train_data, device, self.out)
-        self.tester = Tester(self.study, opened.test_data, device, self.out, shard)
-        self.images_per_training = self.study.recipe.length(len(opened.train_data)).images
+    def run_training(job: TrainingJob) -> None:
+        with counted_to(images_per_training, step) as count:
+            if not job.path(out).exists():
+                trainer(job, count)
 
-    def work(self) -> None:
-        n_networks = len(self.tester.jobs)
-        title = f"training {count_of(n_networks, 'network')}"
-        step = self.progress.begin(title, n_networks * self.images_per_training)
-
-        def run_training(job: TrainingJob) -> None:
-            with counted_to(self.images_per_training, step) as count:
-                if not self._path(job).exists():
-                    self.trainer(job, count)
-
-        work_off(self.study.jobs(), self._path, run_training, self.shard)
-        tests = list(self.study.tests())
-        count = n_networks * (1 + len(self.study.entries))
-        step = self.progress.begin(f"{count:,} tests", count)
-        if self.shard is None:
-            work_off(tests, self._path, lambda test: self.tester(test, step))
-        else:
-            # A shard tests its own networks, so that it need not wait for others.
-            for test in tests:
-                self.tester(test, step)
-
-    def _path(self, job: TrainingJob | TestJob) -> Path:
-        return job.path(self.out)
+    work_off(study.jobs(), lambda job: job.path(out), run_training, shard)
+    tests = list(study.tests())
+    n_tests = n_networks * (1 + len(study.entries))
+    step = progress.begin(f"{n_tests:,} tests", n_tests)
+    if shard is None:
+        work_off(tests, lambda test: test.path(out), lambda test: tester(test, step))
+    else:
+        # A shard tests its own networks, so that it need not wait for others.
+        for test in tests:
+            tester(test, step)
 
 
-def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> None:
+def _share(
+    trainer: Trainer, test_data: LabeledImages, devices: Sequence[str], progress: Progress
+) -> None:
     """Run one process per device, and report progress from the files that they write.
 
     Images in memory are shared between processes, not copied.
@@ -208,14 +181,16 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
     # CUDA cannot be used in forked processes.
     context = torch.multiprocessing.get_context("spawn")
     errors: Queue[str] = context.Queue()
+    study, out = trainer.study, trainer.out
     workers: list[SpawnProcess] = [
-        context.Process(target=_work, args=(opened, name, errors)) for name in devices
+        context.Process(target=_work, args=(study, trainer.data, test_data, name, out, errors))
+        for name in devices
     ]
     for worker in workers:
         worker.start()
     paths = [
-        *(job.path(opened.out) for job in opened.study.jobs()),
-        *(test.path(opened.out) for test in opened.study.tests()),
+        *(job.path(out) for job in study.jobs()),
+        *(test.path(out) for test in study.tests()),
     ]
     step = progress.begin(f"{len(paths):,} trainings and tests", len(paths))
     done = 0
@@ -244,9 +219,16 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
         )
 
 
-def _work(opened: _OpenStudy, device: str, errors: "Queue[str]") -> None:
+def _work(
+    study: OverlapStudy,
+    train_data: LabeledImages,
+    test_data: LabeledImages,
+    device: str,
+    out: Path,
+    errors: "Queue[str]",
+) -> None:
     try:
-        _Worker(opened, find_device(device), NO_PROGRESS).work()
+        _run_jobs(Trainer(study, train_data, find_device(device), out), test_data, NO_PROGRESS)
     except UsageError as error:
         errors.put(str(error))
     except KeyboardInterrupt:
