@@ -12,10 +12,10 @@ from commands import assert_rejected
 from eyechart.cli.overlap.matrices import show_study
 from eyechart.core.storage.parts import file_name, write_parquet
 from eyechart.corruptions.suites.suite import load_suite
-from eyechart.overlap.accuracy_table import make_table, write_accuracies
+from eyechart.overlap.accuracy_table import write_accuracies
 from eyechart.overlap.matrix_file import read_matrix
 from eyechart.overlap.matrix_intervals import overlap_intervals
-from overlap_cases import small_table, write_small
+from overlap_cases import make_table, small_table, write_small
 
 
 @pytest.fixture

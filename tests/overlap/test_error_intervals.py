@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eyechart.overlap.accuracy_table import make_table, write_accuracies
+from eyechart.overlap.accuracy_table import write_accuracies
 from eyechart.overlap.benchmarks import (
     balance_of,
     direct_intervals,
@@ -13,6 +13,7 @@ from eyechart.overlap.benchmarks import (
     resample_errors,
     spread_intervals,
 )
+from overlap_cases import make_table
 
 NAMES = ("fog", "rain", "hue")
 MODELS = ("standard", *NAMES, "all:mine")

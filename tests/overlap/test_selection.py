@@ -204,7 +204,8 @@ def test_what_cannot_be_selected_from_is_rejected_in_one_sentence(matrix, thresh
 @pytest.mark.parametrize("digits, unknown", [(None, 0), (1, 0), (1, 0.2)])
 def test_every_threshold_has_the_selection_that_asking_for_it_gives(digits, unknown):
     scores = random_scores(11, 5, digits, unknown)
-    steps = select_at_every_threshold(scores)
+    matrix = ec.OverlapMatrix(tuple(map(str, range(11))), scores)
+    steps = select_at_every_threshold(matrix)
     pairs = scores[np.triu_indices(11, 1)]
     known = np.unique(pairs[~np.isnan(pairs)])
     assert steps[0].low == known[0] and np.isinf(steps[-1].high)
@@ -214,13 +215,15 @@ def test_every_threshold_has_the_selection_that_asking_for_it_gives(digits, unkn
         assert len(before.selection) <= len(after.selection)
     for threshold in (*known, *((known[1:] + known[:-1]) / 2), 2.0):
         (own,) = (step for step in steps if step.low <= threshold < step.high)
-        asked = ec.select_non_overlapping(scores, threshold)
+        asked = ec.select_non_overlapping(matrix, threshold)
         assert own.selection.members == asked.members and own.selection.ties == asked.ties
         assert own.selection.mean_overlap == asked.mean_overlap
 
 
 def test_all_thresholds_of_forty_corruptions_take_seconds():
     start = time.process_time()
-    steps = select_at_every_threshold(random_scores(38, 1))
+    steps = select_at_every_threshold(
+        ec.OverlapMatrix(tuple(map(str, range(38))), random_scores(38, 1))
+    )
     assert time.process_time() - start < 10
     assert len(steps[-1].selection) == 38 and len(steps[0].selection) == 2

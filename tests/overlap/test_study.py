@@ -645,10 +645,7 @@ def test_names_that_would_share_a_file_are_rejected():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"start": "net.pt"}, "not both"),
-        ({"network": ""}, "Pass an architecture"),
-        ({"seeds": (1, 1)}, "All seeds must be different"),
-        ({"seeds": ()}, "All seeds must be different"),
+        ({"entries": tuple(load_suite("imagenet-noc"))[:1]}, "at least two corruptions"),
         ({"recipe": Recipe(epochs=0)}, "epochs must be"),
     ],
 )

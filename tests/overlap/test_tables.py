@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.overlap.accuracy_table import make_table, read_accuracies, write_accuracies
+from eyechart.overlap.accuracy_table import read_accuracies, write_accuracies
 from eyechart.overlap.matrix_file import find_matrix, read_matrix, write_matrix
 from eyechart.overlap.overlap_settings import MatrixSettings
-from overlap_cases import small_table, write_small
+from overlap_cases import make_table, small_table, write_small
 
 GOOD = """trained_on,clean,fog,rain
 standard,0.9,0.5,0.6
@@ -115,19 +115,6 @@ def test_files_that_cannot_be_read_are_rejected(tmp_path):
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="UTF-8"):
         read_accuracies(tmp_path / "bytes.csv")
-
-
-@pytest.mark.parametrize(
-    "models, values, words",
-    [
-        (("fog", "standard"), np.ones((2, 2)), "'standard', then all"),
-        (("standard", "fog"), np.ones((2, 3)), "got (1, 2, 3)"),
-    ],
-)
-def test_tables_that_are_made_are_checked(models, values, words):
-    with pytest.raises(UsageError) as error:
-        make_table(("fog",), models, values)
-    assert words in str(error.value)
 
 
 def test_low_clean_accuracy_is_noted():

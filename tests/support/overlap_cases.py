@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 
 import published_scores as published
-from eyechart.overlap.accuracy_table import make_table, write_accuracies
+from eyechart.overlap.accuracy_table import AccuracyTable, write_accuracies
 from eyechart.scores.baseline_tables import built_in
 
 # clean errors of the NOC paper's tables 7 and 8 (the standard model's first) and of table 1
@@ -15,6 +15,14 @@ CLEAN_7 = [
 ]
 CLEAN_8 = [0.247, 0.237, 0.251, 0.242, 0.231, 0.241, 0.234, 0.236, 0.261]
 CLEAN_1 = {"m_INOC": 0.199, "m_IC": 0.239}
+
+
+def make_table(corruptions, models, values, seeds=("",)):
+    """A table of accuracies with the shape ([seeds,] models, 1 + corruptions)."""
+    values = np.asarray(values, dtype=float)
+    values = values[None] if values.ndim == 2 else values
+    assert values.shape == (len(seeds), len(models), 1 + len(corruptions))
+    return AccuracyTable(tuple(corruptions), tuple(models), values, tuple(seeds))
 
 
 def random_scores(count, seed, digits=None, unknown=0.0):

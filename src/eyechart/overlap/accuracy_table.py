@@ -22,8 +22,8 @@ from eyechart.overlap.matrix import (
     OverlapMatrix,
     clean_notes,
     overlap_matrix,
+    overlap_scores,
     robustness_scores,
-    seed_deviation,
 )
 from eyechart.overlap.overlap_settings import MIN_GAIN
 
@@ -46,14 +46,12 @@ class AccuracyTable:
         models: Names of the models: "standard", then `corruptions`, then "all:BENCHMARK" names.
         values: Accuracies; the first test is on clean images, the others are on the corruptions.
         seeds: Names of the repetitions; a single empty name if the table has no seeds.
-        source: File from which the table was read.
     """
 
     corruptions: tuple[str, ...]
     models: tuple[str, ...]
     values: FloatArray
     seeds: tuple[str, ...] = ("",)
-    source: str = ""
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -93,7 +91,8 @@ class AccuracyTable:
         """
         if len(self.seeds) < 2:
             return None
-        return seed_deviation(self.robustness(), min_gain)
+        deviation: FloatArray = overlap_scores(self.robustness(), min_gain).std(axis=0, ddof=1)
+        return deviation
 
     def matrix(self, min_gain: float = MIN_GAIN, classes: int | None = None) -> OverlapMatrix:
         """Return the overlaps, computed from robustness averaged over seeds, with notes."""
@@ -142,26 +141,6 @@ def write_accuracies(table: AccuracyTable, path: Path) -> None:
             cells = [repr(float(value)) for value in accuracies]
             rows.append([model, *([seed] if repeated else []), *cells])
     write_cells(path, rows)
-
-
-def make_table(
-    corruptions: Sequence[str],
-    models: Sequence[str],
-    values: FloatArray,
-    seeds: Sequence[str] = ("",),
-) -> AccuracyTable:
-    """Return a table from accuracies of shape ([seeds,] models, 1 + corruptions)."""
-    table: FloatArray = np.asarray(values, dtype=np.float64)
-    table = table[None] if table.ndim == 2 else table
-    expected = (STANDARD, *corruptions)
-    if tuple(models[: len(expected)]) != expected:
-        raise UsageError("models must be 'standard', then all corruptions in their order.")
-    if table.shape != (len(seeds), len(models), 1 + len(corruptions)):
-        raise UsageError(
-            f"values must have the shape ({len(seeds)} seeds, {len(models)} models, "
-            f"{1 + len(corruptions)} tests), got {table.shape}."
-        )
-    return AccuracyTable(tuple(corruptions), tuple(models), table, tuple(seeds))
 
 
 def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False) -> Hits | None:
@@ -267,7 +246,7 @@ def _table(
                 f"{path}: accuracy on clean images must be above 0, because robustness is a ratio "
                 f"to it, got 0 for {name}."
             )
-    return AccuracyTable(corruptions, models, values, seeds, str(path))
+    return AccuracyTable(corruptions, models, values, seeds)
 
 
 def _called(key: tuple[str, str]) -> str:

@@ -104,7 +104,7 @@ def balance_of(
         model: errors_of(table, model, names, relative, base).values for model in (STANDARD, *names)
     }
     means = {model: float(np.mean(list(ratios.values()))) for model, ratios in errors.items()}
-    clean = {model: clean_error(table, model) for model in errors}
+    clean = {model: float(_errors(table, model)[0]) for model in errors}
     return Balance(names, errors, means, relative, base, baseline_note(base), clean)
 
 
@@ -152,11 +152,6 @@ def errors_of(
     return corruption_error(by_corruption, baseline, float(errors[0]), relative)
 
 
-def clean_error(table: AccuracyTable, model: str) -> float:
-    """Return a model's error rate on clean images, averaged over seeds."""
-    return float(_errors(table, model)[0])
-
-
 def _errors(table: AccuracyTable, model: str) -> FloatArray:
     """Return a model's error rates on clean images, then on each corruption."""
     # 1 − 0.9 is 0.09999999999999998 in floating point; rounding gives 0.1, as messages should
@@ -168,21 +163,18 @@ def _errors(table: AccuracyTable, model: str) -> FloatArray:
 class CoveredCorruption:
     """A corruption, and its highest overlap (`score`) with a benchmark's corruption (`nearest`).
 
-    `score` is NaN and `nearest` is "" if no overlap is determined; `unsure` is true if some
-    overlaps are undetermined, so that a higher one may exist.
+    `score` is NaN and `nearest` is "" if no overlap is determined.
     """
 
     corruption: str
     nearest: str
     score: float
-    unsure: bool
 
 
 @dataclass(frozen=True)
 class BenchmarkCoverage:
-    """How well one benchmark (`by`) covers each corruption of another benchmark (`of`)."""
+    """How well a benchmark covers each corruption of another benchmark (`of`)."""
 
-    by: tuple[str, ...]
     of: tuple[str, ...]
     min_overlap: float
     covers: tuple[CoveredCorruption, ...]
@@ -267,8 +259,8 @@ def coverage_of(
         known = [pair for pair in scores if not isnan(pair[0])]
         # Coverage is the paper's proxy: the maximum overlap with any corruption in the benchmark.
         score, nearest = max(known, key=lambda pair: pair[0]) if known else (np.nan, "")
-        covers.append(CoveredCorruption(name, nearest, score, len(known) < len(scores)))
-    return BenchmarkCoverage(tuple(by), tuple(of), min_overlap, tuple(covers))
+        covers.append(CoveredCorruption(name, nearest, score))
+    return BenchmarkCoverage(tuple(of), min_overlap, tuple(covers))
 
 
 def direct_test(
@@ -290,7 +282,7 @@ def direct_test(
     base = baseline_of(table, baseline, names)
     models = (ALL + benchmark, STANDARD)
     trained, standard = (errors_of(table, model, names, relative, base).values for model in models)
-    clean = (clean_error(table, models[0]), clean_error(table, models[1]))
+    clean = (float(_errors(table, models[0])[0]), float(_errors(table, models[1])[0]))
     return DirectTest(models[0], trained, standard, relative, base, baseline_note(base), clean)
 
 

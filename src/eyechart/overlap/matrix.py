@@ -131,12 +131,6 @@ def overlap_scores(robustness: FloatArray, min_gain: float = MIN_GAIN) -> FloatA
     return np.maximum(0.0, (shares + np.swapaxes(shares, -1, -2)) / 2)
 
 
-def seed_deviation(robustness: FloatArray, min_gain: float = MIN_GAIN) -> FloatArray:
-    """Return the standard deviation over seeds of overlaps (n, n), from R (seeds, 1 + n, n)."""
-    deviation: FloatArray = overlap_scores(robustness, min_gain).std(axis=0, ddof=1)
-    return deviation
-
-
 def overlap_matrix(
     robustness: ArrayLike, names: Sequence[str] | None = None, min_gain: float = MIN_GAIN
 ) -> OverlapMatrix:

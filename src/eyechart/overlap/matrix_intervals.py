@@ -15,7 +15,6 @@ from eyechart.overlap.matrix import (
     overlap_matrix,
     overlap_scores,
     robustness_scores,
-    seed_deviation,
 )
 from eyechart.overlap.overlap_settings import MIN_GAIN
 from eyechart.stats.bootstrap import check_bootstrap, draw_units, draw_weights, weight_blocks
@@ -89,7 +88,7 @@ def overlap_intervals(
     seeds = len(checked)
     spread: FloatArray = np.full(low.shape, np.nan)
     if seeds > 1:
-        spread = seed_deviation(robustness, min_gain)
+        spread = overlap_scores(robustness, min_gain).std(axis=0, ddof=1)
     lost: FloatArray = np.isnan(drawn).mean(axis=0)
     return OverlapIntervals(
         matrix, low, high, lost, spread, level, n_bootstrap, checked.shape[-1], seeds

@@ -88,7 +88,7 @@ class OverlapStudy:
     Attributes:
         entries: Corruptions.
         recipe: Training recipe; its seed is ignored.
-        network: Architecture to train from scratch.
+        network: Architecture to train from scratch; "" if a model is tuned.
         start: Model to tune instead of training from scratch, also for the standard network; a
             string that `load_model` accepts.
         together: Benchmarks with their corruptions; for each benchmark, one more network is trained
@@ -110,14 +110,8 @@ class OverlapStudy:
     def check(self) -> None:
         """Raise a UsageError if the definition is invalid."""
         self.recipe.check()
-        if bool(self.network) == bool(self.start):
-            raise UsageError(
-                "Pass an architecture to train from scratch, or a model to tune, not both."
-            )
         if len(self.entries) < 2:
             raise UsageError("Overlap needs at least two corruptions: use a suite with more.")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise UsageError(f"All seeds must be different, got {self.seeds}.")
         names = [entry.name for entry in self.entries]
         # Different names may map to one file name, and jobs would overwrite each other.
         files = [file_of(name) for name in (STANDARD, CLEAN, *names)]

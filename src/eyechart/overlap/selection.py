@@ -56,10 +56,10 @@ class Selection(Generic[Name]):
 
 
 @dataclass(frozen=True)
-class ThresholdRange(Generic[Name]):
+class ThresholdRange:
     """A selection and the thresholds t, low ≤ t < high, that yield it; high may be infinite."""
 
-    selection: Selection[Name]
+    selection: Selection[str]
     low: float
     high: float
 
@@ -93,7 +93,8 @@ def select_non_overlapping(
         >>> ec.select_non_overlapping(matrix, threshold=0.1).members
         ('fog', 'blur')
     """
-    scores = as_matrix(matrix)
+    scores = matrix if isinstance(matrix, OverlapMatrix) else _named(matrix)
+    check_scores(scores.scores, scores.names, "matrix")
     limit = as_number(threshold, "threshold")
     if not limit >= 0:
         raise UsageError(f"The threshold must be at least 0, got {limit:g}.")
@@ -109,12 +110,11 @@ def select_non_overlapping(
             f" choose a threshold of at least {valid:g}{others if n_unknown else ''}."
         )
     selection = _select(scores, limit, at_most=len(scores))
-    return selection if isinstance(matrix, OverlapMatrix) else _by_index(scores, selection)
+    if isinstance(matrix, OverlapMatrix):
+        return selection
 
-
-def _by_index(matrix: OverlapMatrix, selection: Selection[str]) -> Selection[int]:
     def indices(names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(matrix.place(name) for name in names)
+        return tuple(scores.place(name) for name in names)
 
     return Selection(
         indices(selection.members),
@@ -126,53 +126,35 @@ def _by_index(matrix: OverlapMatrix, selection: Selection[str]) -> Selection[int
     )
 
 
-@overload
-def select_at_every_threshold(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]: ...
-@overload
-def select_at_every_threshold(matrix: ArrayLike) -> tuple[ThresholdRange[int], ...]: ...
-def select_at_every_threshold(
-    matrix: OverlapMatrix | ArrayLike,
-) -> tuple[ThresholdRange[str], ...] | tuple[ThresholdRange[int], ...]:
+def select_at_every_threshold(matrix: OverlapMatrix) -> tuple[ThresholdRange, ...]:
     """Return all selections with their ranges of thresholds, lowest first.
 
     At thresholds below the first range, no pair of corruptions is allowed.
     """
-    scores = as_matrix(matrix)
-    lowest, high = _lowest(scores)[0], inf
-    known = np.unique([score for score, _, _ in scores.pairs() if not np.isnan(score)])
+    check_scores(matrix.scores, matrix.names, "matrix")
+    lowest, high = _lowest(matrix)[0], inf
+    known = np.unique([score for score, _, _ in matrix.pairs() if not np.isnan(score)])
     # From the largest threshold down: sizes only decrease, which bounds the next search.
-    threshold, size, low = float(known[-1]), len(scores), inf
+    threshold, size, low = float(known[-1]), len(matrix), inf
     steps = []
     while low > lowest:
-        selection = _select(scores, threshold, at_most=size)
+        selection = _select(matrix, threshold, at_most=size)
         # The selection stays optimal until one of its pairs, or of a tie's pairs, exceeds the
         # threshold.
         pairs = np.triu_indices(len(selection), 1)
         low = max(
-            float(scores.only(members).scores[pairs].max())
+            float(matrix.only(members).scores[pairs].max())
             for members in (selection.members, *selection.ties)
         )
-        indices = [scores.place(name) for name in selection.members]
-        left_out = _left_out(scores, indices, low)
+        indices = [matrix.place(name) for name in selection.members]
+        left_out = _left_out(matrix, indices, low)
         selection = replace(selection, threshold=low, left_out=left_out)
         steps.append(ThresholdRange(selection, low, high))
         high, size = low, len(selection)
         # Selections change only at values of the scores, so that these are all thresholds to try.
         if low > lowest:
             threshold = float(known[known < low][-1])
-    steps.reverse()
-    if isinstance(matrix, OverlapMatrix):
-        return tuple(steps)
-    return tuple(
-        ThresholdRange(_by_index(scores, step.selection), step.low, step.high) for step in steps
-    )
-
-
-def as_matrix(matrix: OverlapMatrix | ArrayLike) -> OverlapMatrix:
-    """Return the matrix, converting an array of scores; raise a UsageError if it is invalid."""
-    checked = matrix if isinstance(matrix, OverlapMatrix) else _named(matrix)
-    check_scores(checked.scores, checked.names, "matrix")
-    return checked
+    return tuple(reversed(steps))
 
 
 def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:

@@ -22,7 +22,7 @@ from eyechart.core.storage.run_folder import RECORD, Settings, open_run_folder, 
 from eyechart.core.storage.shards import POLL_SECONDS, Shard, work_off
 from eyechart.corruptions.suites.suite import Suite
 from eyechart.corruptions.suites.suite_file import write_suite
-from eyechart.overlap.accuracy_table import FILE, AccuracyTable, make_table, write_accuracies
+from eyechart.overlap.accuracy_table import FILE, AccuracyTable, write_accuracies
 from eyechart.overlap.overlap_study import (
     MODELS,
     TESTS,
@@ -246,6 +246,6 @@ def collect(study: OverlapStudy, out: Path) -> AccuracyTable:
     # Tests come seed by seed, then test by test; in the table, models come before tests.
     values = np.array(shares).reshape(shape).swapaxes(1, 2)
     seeds = tuple(map(str, study.seeds)) if len(study.seeds) > 1 else ("",)
-    table = make_table(study.names, study.models, values, seeds)
+    table = AccuracyTable(study.names, study.models, values, seeds)
     write_accuracies(table, out / FILE)
     return table

@@ -146,7 +146,7 @@ def _scale(figure: Figure, axes: list[Axes]) -> None:
     bar.outline.set_visible(False)
 
 
-def draw_sizes(steps: Sequence[ThresholdRange[str]], threshold: float | None = None) -> Figure:
+def draw_sizes(steps: Sequence[ThresholdRange], threshold: float | None = None) -> Figure:
     """Return a figure of the benchmark's size and overlap at every threshold."""
     figure = Figure(figsize=(COLUMN, 3.4))
     sizes, means = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))

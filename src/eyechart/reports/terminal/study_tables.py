@@ -92,7 +92,7 @@ def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
     return rows
 
 
-def step_table(steps: Sequence[ThresholdRange[str]]) -> Table:
+def step_table(steps: Sequence[ThresholdRange]) -> Table:
     """Return a table of all selections with their threshold ranges, and the changes between them.
 
     Thresholds are rounded up, so that entering a printed threshold gives the same selection.
