@@ -27,8 +27,8 @@ from eyechart.reports.html.structure_view import structure_views
 from eyechart.structure.folds import Fold, style_folds
 from eyechart.structure.holdout_images import load_holdout_images
 from eyechart.structure.holdout_scores import keep_examples, score_study
-from eyechart.structure.holdout_study import HoldoutJob, HoldoutStudy, run_study
-from eyechart.structure.study_results import read_holdout_results
+from eyechart.structure.holdout_study import HoldoutJob, HoldoutStudy
+from eyechart.structure.study_results import HoldoutResults, read_study
 from eyechart.training.data import training_data
 from eyechart.training.recipe import Recipe
 from interrupting import stopping
@@ -193,7 +193,7 @@ def test_the_command_shows_what_it_writes(study):
 
 
 def test_results_are_read_as_they_were_written(study, tmp_path):
-    results = read_holdout_results(study[0])
+    results = read_study(study[0], HoldoutResults)
     told = told_by(study[0])
     assert results.gap.value == told["gap"]["value"]
     assert [fold.held_out.interval for fold in results.folds] == [
@@ -201,11 +201,11 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
     ]
     assert results.folds[0].confusions[0].label in CLASSES
     with pytest.raises(UsageError, match=r"has no finished study \(results\.json is missing\)"):
-        read_holdout_results(tmp_path)
+        read_study(tmp_path, HoldoutResults)
     for content in ("[]", "{", "{}", '{"kind": 3}'):
         (tmp_path / "results.json").write_text(content)
         with pytest.raises(UsageError, match=r"cannot be read .* written by eyechart structure"):
-            read_holdout_results(tmp_path)
+            read_study(tmp_path, HoldoutResults)
 
 
 def test_results_of_another_schema_are_of_another_version_and_not_damaged(study, tmp_path):
@@ -214,11 +214,11 @@ def test_results_of_another_schema_are_of_another_version_and_not_damaged(study,
         fold["pictures"] = fold.pop("n_images")
     (tmp_path / "results.json").write_text(json.dumps(told))
     with pytest.raises(UsageError, match=r"another version of eyechart \(schema 2, not 1\)"):
-        read_holdout_results(tmp_path)
+        read_study(tmp_path, HoldoutResults)
     # results of an evaluation are of no study, whatever their schema
     (tmp_path / "results.json").write_text('{"schema": 5, "models": []}')
     with pytest.raises(UsageError, match=r"cannot be read .* written by eyechart structure"):
-        read_holdout_results(tmp_path)
+        read_study(tmp_path, HoldoutResults)
 
 
 def test_subclasses_are_held_out_of_folders_too(home, run, tmp_path):
@@ -326,7 +326,7 @@ def test_results_without_a_protocol_are_of_eyecharts(study, tmp_path):
     told = told_by(study[0])
     del told["protocol"]
     (tmp_path / "results.json").write_text(json.dumps(told))
-    assert read_holdout_results(tmp_path).protocol == "familiar"
+    assert read_study(tmp_path, HoldoutResults).protocol == "familiar"
 
 
 def test_styles_whose_names_look_like_markup_are_shown(run, tmp_path):
@@ -622,16 +622,6 @@ def test_styles_that_would_share_a_file_are_kept_apart_or_rejected(run, tmp_path
         assert_rejected(told, "a-b")
         return
     assert len(list(out.glob("models/0/*.pt"))) == len(list(out.glob("tests/0/*.parquet"))) == 3
-
-
-def test_a_study_needs_seeds_each_once(home, tmp_path):
-    kinds = load_holdout_images(home / "colors" / "list.csv", "style", "native", NO_PROGRESS)
-    folds = tuple(style_folds(kinds, ["pale"]))
-    for seeds in ((), (1, 1)):
-        own = HoldoutStudy("style", folds, "textures:network", Recipe(epochs=1), seeds)
-        with pytest.raises(UsageError, match="Seeds must be different whole numbers"):
-            run_study(own, kinds, CPU, tmp_path / "out", NO_PROGRESS)
-    assert not (tmp_path / "out").exists()
 
 
 # Scores of answers that are made up

@@ -25,7 +25,7 @@ from eyechart.structure.study_results import (
     SuperclassModelScore,
     SuperclassResults,
     SuperclassScore,
-    read_holdout_results,
+    read_study,
     write_results,
 )
 
@@ -145,7 +145,7 @@ def test_intervals_say_what_was_resampled(study):
 
 
 def test_networks_that_only_guess_are_told(study):
-    results = read_holdout_results(study)
+    results = read_study(study, HoldoutResults)
     thin = replace(results.folds[1], guessing=0.87)
     write_results(replace(results, folds=(results.folds[0], thin)), study)
     note = str(structure_views([study])[0].table.note)

@@ -28,7 +28,7 @@ from eyechart.models.registries import NETWORKS
 from eyechart.stats.intervals import wilson_interval
 from eyechart.structure import superclass_study
 from eyechart.structure.structure_settings import SUPERCLASS_RECIPE
-from eyechart.structure.study_results import AccuracyEstimate, read_superclass_results
+from eyechart.structure.study_results import AccuracyEstimate, SuperclassResults, read_study
 from eyechart.structure.superclass_study import (
     file_of,
     load_split,
@@ -167,14 +167,19 @@ def fewest_steps(matrix):
     return steps
 
 
+def nearest_of(kinds, tops):
+    names = [f"n{top:08d}" for top in tops]
+    return nearest(nx.DiGraph(kinds), [Superclass(name, name) for name in names])
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_below_a_synset_is_what_powers_of_the_matrix_say(seed):
     matrix = random_dag(np.random.default_rng(seed))
     kinds, steps = as_kinds(matrix), fewest_steps(matrix)
     for place, name in enumerate(kinds):
-        found, ties = nearest(nx.DiGraph(kinds), [name])
+        found, ties = nearest(nx.DiGraph(kinds), [Superclass(name, name)])
         below = [f"n{p:08d}" for p, s in enumerate(steps[place]) if np.isfinite(s)]
-        assert found == dict.fromkeys(below, name) and not ties
+        assert found == dict.fromkeys(below, Superclass(name, name)) and not ties
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -182,14 +187,14 @@ def test_a_synset_counts_for_the_nearest_superclass_and_for_none_if_two_are_as_n
     matrix = random_dag(np.random.default_rng(seed), chance=0.3)
     kinds, steps = as_kinds(matrix), fewest_steps(matrix)
     tops = [0, 3, 5, 8]
-    found, ties = nearest(nx.DiGraph(kinds), [f"n{top:08d}" for top in tops])
+    found, ties = nearest_of(kinds, tops)
     for place, name in enumerate(kinds):
         away = steps[tops, place]
         near = [f"n{top:08d}" for top, own in zip(tops, away, strict=True) if own == away.min()]
         if np.isinf(away.min()):
             assert name not in found and name not in ties
         elif len(near) == 1:
-            assert found[name] == near[0] and name not in ties
+            assert found[name].wnid == near[0] and name not in ties
         else:
             assert ties[name] == tuple(near) and name not in found
 
@@ -198,7 +203,7 @@ def test_the_random_orders_have_ties_and_shared_kinds():
     counts = Counter()
     for seed in range(8):
         kinds = as_kinds(random_dag(np.random.default_rng(seed), chance=0.3))
-        found, ties = nearest(nx.DiGraph(kinds), [f"n{top:08d}" for top in (0, 3, 5, 8)])
+        found, ties = nearest_of(kinds, (0, 3, 5, 8))
         counts.update(found=len(found), ties=len(ties))
     assert counts["found"] > 20 and counts["ties"] > 2
 
@@ -705,7 +710,7 @@ def test_a_pretrained_efficientnet_learns_superclasses_and_is_loaded_again(data,
 
 def test_results_are_read_back_as_they_were_written(finished):
     out, results = finished
-    assert read_superclass_results(out) == results
+    assert read_study(out, SuperclassResults) == results
     told = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert told["kind"] == "superclass" and told["schema"] == 1
 
@@ -713,10 +718,10 @@ def test_results_are_read_back_as_they_were_written(finished):
 @pytest.mark.parametrize("text", ["{", "[]", '{"kind": "style"}', '{"kind": "superclass"}'])
 def test_results_that_are_none_are_rejected_in_a_sentence(tmp_path, text):
     with pytest.raises(UsageError, match="no finished study"):
-        read_superclass_results(tmp_path)
+        read_study(tmp_path, SuperclassResults)
     (tmp_path / "results.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match="cannot be read"):
-        read_superclass_results(tmp_path)
+        read_study(tmp_path, SuperclassResults)
 
 
 # Scores
@@ -784,7 +789,7 @@ LEARNT = ("--epochs", 12, "--batch-size", 8, "--lr", 0.5)
 def test_the_command_prints_the_numbers_of_its_results(ask, data, finished, tmp_path):
     told = ask(*LEARNT, "--imagenet-accuracy", f"{MODEL}=0.712")
     assert told.status == 0, told.err
-    results = read_superclass_results(tmp_path / "out")
+    results = read_study(tmp_path / "out", SuperclassResults)
     (score,) = results.models
     assert score.imagenet_accuracy == 0.712
     assert score.model_copy(update={"imagenet_accuracy": None}) == finished[1].models[0]
@@ -814,7 +819,7 @@ def test_seen_kinds_are_tested_with_the_images_that_are_given_for_that(ask, tmp_
         told = ask(*LEARNT, "--seen-images", where, out=tmp_path / f"out-{where.name}")
         assert told.status == 0, told.err
         assert "--seen-images" not in told.out
-        found[where] = read_superclass_results(tmp_path / f"out-{where.name}")
+        found[where] = read_study(tmp_path / f"out-{where.name}", SuperclassResults)
         # all of --images' 60 seen ones are trained with
         assert found[where].n_images == (60, 18, 40) and found[where].synsets == (6, 4)
         assert not any("--seen-images" in note for note in found[where].notes)
@@ -826,7 +831,8 @@ def test_seen_kinds_are_tested_with_the_images_that_are_given_for_that(ask, tmp_
 def test_without_images_of_their_own_it_is_said_that_models_may_know_the_seen_ones(ask, tmp_path):
     told = ask("--epochs", 1)
     assert told.status == 0, told.err
-    (note,) = (n for n in read_superclass_results(tmp_path / "out").notes if "--seen-images" in n)
+    results = read_study(tmp_path / "out", SuperclassResults)
+    (note,) = (n for n in results.notes if "--seen-images" in n)
     assert "may have been trained on these images" in note and f"Note: {note}" in told.out
 
 
@@ -867,11 +873,11 @@ def test_a_second_model_is_added_to_the_first(ask, tmp_path):
         patch.syspath_prepend(tmp_path)
         told = ask("--epochs", 1, models=(MODEL, other))
     assert told.status == 0, told.err
-    names = [each.name for each in read_superclass_results(tmp_path / "out").models]
+    names = [each.name for each in read_study(tmp_path / "out", SuperclassResults).models]
     assert names == [MODEL, other] and made.stat().st_mtime_ns == before
     # a command for one of them leaves the other among the results
     assert ask("--epochs", 1).status == 0
-    assert [each.name for each in read_superclass_results(tmp_path / "out").models] == names
+    assert [each.name for each in read_study(tmp_path / "out", SuperclassResults).models] == names
 
 
 def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
@@ -879,7 +885,7 @@ def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
     own.write_text(f"{OWN['fish']} swimmer\n{OWN['bird']} flyer\n", encoding="utf-8")
     told = ask("--superclasses", own, "--tune", "all", "--epochs", 1, "--max-images", 4)
     assert told.status == 0, told.err
-    results = read_superclass_results(tmp_path / "out")
+    results = read_study(tmp_path / "out", SuperclassResults)
     assert results.tune == "all" and results.n_images == (32, 8, 12)
     assert [each.name for each in results.models[0].superclasses] == ["swimmer", "flyer"]
 

@@ -80,19 +80,6 @@ class Emoji:
     code: str
 
 
-@dataclass(frozen=True)
-class License:
-    """License and author of a style."""
-
-    style: str
-    package: str
-    version: str
-    name: str
-    url: str
-    author: str
-    home: str
-
-
 def find_emoji(package: Package) -> list[Emoji]:
     """Return all emoji that belong to a class, in Unicode's order."""
     by_emoji = package.read("data-by-emoji.json")
@@ -150,22 +137,16 @@ class Style:
         return name in self._icons or name in self._aliases
 
     @property
-    def license(self) -> License:
-        """License and author of the package."""
+    def license_row(self) -> str:
+        """Row of a Markdown table: the style, its author, its license and its package."""
         info = self.package.read("info.json")
         try:
             terms, author = info["license"], info["author"]
-            return License(
-                self.name,
-                self.package.name,
-                self.package.version,
-                terms.get("spdx") or terms["title"],
-                terms.get("url", ""),
-                author["name"],
-                author.get("url", ""),
-            )
+            by = _linked(author["name"], author.get("url", ""))
+            under = _linked(terms.get("spdx") or terms["title"], terms.get("url", ""))
         except (KeyError, TypeError, AttributeError):
             raise self.package.changed("info.json has no license and author") from None
+        return f"| {self.name} | {by} | {under} | {self.package.name} {self.package.version} |"
 
     def svg(self, name: str) -> str:
         """Return an icon as an SVG document."""
@@ -219,6 +200,10 @@ class Style:
         if not isinstance(icon, dict):
             raise self.package.changed(f"the icon {name} is not a record")
         return [*records, icon]
+
+
+def _linked(text: str, url: str) -> str:
+    return f"[{text}]({url})" if url else text
 
 
 def _bare(code: str) -> str:

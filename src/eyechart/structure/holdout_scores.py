@@ -74,7 +74,7 @@ def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> Holdout
         folds=tuple(scores),
         held_out=AccuracyEstimate.of(held_out),
         familiar=_stored(familiar),
-        gap=_stored(_gap(familiar, held_out)),
+        gap=_stored(None if familiar is None else estimate_gap(familiar, held_out)),
         protocol=study.protocol,
         resampled=resampled,
         notes=study.notes,
@@ -110,7 +110,7 @@ def _score(
         held=fold.held,
         held_out=AccuracyEstimate.of(held_out),
         familiar=_stored(familiar),
-        gap=_stored(_gap(familiar, held_out)),
+        gap=_stored(None if familiar is None else estimate_gap(familiar, held_out)),
         n_images=(int(held.sum()), int((~held).sum()), len(fold.train)),
         copies=fold.copies,
         missing=tuple(name for label, name in enumerate(names) if not counts[label]),
@@ -119,10 +119,6 @@ def _score(
         guessing=guessing,
     )
     return score, (held_out, familiar)
-
-
-def _gap(familiar: Estimate | None, held_out: Estimate) -> Estimate | None:
-    return None if familiar is None else estimate_gap(familiar, held_out)
 
 
 def _stored(estimate: Estimate | None) -> AccuracyEstimate | None:

@@ -16,13 +16,14 @@ from eyechart.core.phrases import count_of
 from eyechart.core.progress import JointProgress, Progress, counted_to
 from eyechart.core.randomness import hash64
 from eyechart.core.storage.parts import file_name, read_parquet, write_parquet
+from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.core.storage.shards import Shard, jobs_of, work_off
 from eyechart.models.find import load_model
 from eyechart.models.model import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages, Trait
 from eyechart.structure.structure_settings import FAMILIAR
-from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
+from eyechart.structure.study_results import MODELS, TESTS
 from eyechart.training.data import DeviceDataset, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
@@ -137,8 +138,6 @@ def open_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> None:
     Raises:
         UsageError: If the study is invalid, before anything is written, or another one is in `out`.
     """
-    if not study.seeds or len(set(study.seeds)) < len(study.seeds):
-        raise UsageError("Seeds must be different whole numbers.")
     for seed in study.seeds:
         replace(study.recipe, seed=seed).check()
     files = [file_of(fold.name) for fold in study.folds]
@@ -149,7 +148,7 @@ def open_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> None:
             )
     # Creating a network once shows early whether the architecture fits the data.
     new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
-    open_study_folder(study.settings(kinds), out)
+    open_run_folder(out, study.settings(kinds), work="study", folders=(MODELS, TESTS))
 
 
 def _train_and_test(

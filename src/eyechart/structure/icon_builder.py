@@ -20,7 +20,6 @@ from eyechart.models.model import in_one_line
 from eyechart.structure.duplicates import Pixels, near_duplicates
 from eyechart.structure.emoji_svg import (
     Emoji,
-    License,
     Style,
     drawn,
     find_emoji,
@@ -32,6 +31,14 @@ from eyechart.structure.npm_packages import NAMES, STYLES, fetch_packages, find_
 LIST, LICENSES, RECORD = "icons.csv", "LICENSES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")
 TITLE = "# Where the icons come from"
+LICENSE_TEXT = f"""{TITLE}
+
+Each style was drawn by its authors and may be used under their license. The icons here\
+ are their SVG drawings, rendered as pixels on white without any other change.
+
+| style | drawn by | license | package |
+|---|---|---|---|
+"""
 MOST_BROKEN = 0.01
 """Maximum fraction of broken drawings; a larger fraction indicates a problem with a package."""
 
@@ -84,21 +91,6 @@ def build_icons(
     """
     styles = tuple(dict.fromkeys(styles))
     settings = {"icons": "drawn from packages", "size": side, "styles": list(styles)}
-    _check(out, side, styles, settings)
-    if find_spec("resvg_py") is None:
-        raise UsageError(f"Icons are drawn with resvg_py: {install_hint('icons')}.")
-    if is_fetched:
-        fetch_packages([NAMES, *(STYLES[style] for style in styles)], source, progress)
-    emoji = find_emoji(find_package(NAMES, source))
-    sets = [Style(style, find_package(STYLES[style], source)) for style in styles]
-    licenses = _licenses([style_set.license for style_set in sets])
-    icons, looks, broken = _draw(emoji, sets, side, progress)
-    kept, repeated = _once(icons, looks)
-    write_icons(kept, out, licenses, settings, progress)
-    return kept, repeated, broken
-
-
-def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> None:
     # Smaller images are not supported in training.
     if not 18 <= side <= 1024:
         raise UsageError(f"size must be from 18 to 1024 px, got {side}.")
@@ -110,6 +102,17 @@ def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> N
             "Pass at least two styles: one is held out, the others are used for training."
         )
     check_folder(out, settings)
+    if find_spec("resvg_py") is None:
+        raise UsageError(f"Icons are drawn with resvg_py: {install_hint('icons')}.")
+    if is_fetched:
+        fetch_packages([NAMES, *(STYLES[style] for style in styles)], source, progress)
+    emoji = find_emoji(find_package(NAMES, source))
+    sets = [Style(style, find_package(STYLES[style], source)) for style in styles]
+    licenses = LICENSE_TEXT + "".join(f"{style_set.license_row}\n" for style_set in sets)
+    icons, looks, broken = _draw(emoji, sets, side, progress)
+    kept, repeated = _once(icons, looks)
+    write_icons(kept, out, licenses, settings, progress)
+    return kept, repeated, broken
 
 
 def check_folder(out: Path, settings: Settings) -> None:
@@ -239,22 +242,3 @@ def _tidy(out: Path, icons: Sequence[Icon]) -> None:
                 path.unlink()
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _licenses(licenses: Sequence[License]) -> str:
-    lines = [
-        TITLE,
-        "",
-        "Each style was drawn by its authors and may be used under their license. The icons here"
-        " are their SVG drawings, rendered as pixels on white without any other change.",
-        "",
-        "| style | drawn by | license | package |",
-        "|---|---|---|---|",
-    ]
-    for license in licenses:
-        author = f"[{license.author}]({license.home})" if license.home else license.author
-        terms = f"[{license.name}]({license.url})" if license.url else license.name
-        lines.append(
-            f"| {license.style} | {author} | {terms} | {license.package} {license.version} |"
-        )
-    return "\n".join([*lines, ""])

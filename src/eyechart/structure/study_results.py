@@ -14,7 +14,6 @@ from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record, first_problem
 from eyechart.core.storage.files import atomic_file
-from eyechart.core.storage.run_folder import Settings, open_run_folder
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import Interval
 from eyechart.structure.structure_settings import FAMILIAR
@@ -172,11 +171,6 @@ class SuperclassResults(Record):
 StudyResults = TypeVar("StudyResults", HoldoutResults, SuperclassResults)
 
 
-def open_study_folder(settings: Settings, out: Path) -> None:
-    """Create a study's folder; if it exists, check that it belongs to the same study."""
-    open_run_folder(out, settings, work="study", folders=(MODELS, TESTS))
-
-
 def write_results(results: HoldoutResults | SuperclassResults, out: Path) -> None:
     """Write the results of a study atomically."""
     text = results.model_dump_json(indent=1, by_alias=True) + "\n"
@@ -187,17 +181,8 @@ def write_results(results: HoldoutResults | SuperclassResults, out: Path) -> Non
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
 
 
-def read_holdout_results(folder: Path) -> HoldoutResults:
-    """Return the results of a finished study of held-out styles or subclasses."""
-    return _read(HoldoutResults, folder)
-
-
-def read_superclass_results(folder: Path) -> SuperclassResults:
-    """Return the results of a finished superclass study."""
-    return _read(SuperclassResults, folder)
-
-
-def _read(record: type[StudyResults], folder: Path) -> StudyResults:
+def read_study(folder: Path, record: type[StudyResults]) -> StudyResults:
+    """Return the results of a finished study: `HoldoutResults` or `SuperclassResults`."""
     path = folder / RESULTS
     try:
         text = regular_file(path).read_text(encoding="utf-8")

@@ -20,6 +20,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, first_names
 from eyechart.core.progress import Progress
 from eyechart.core.storage.parts import ROW, Parts
+from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.core.storage.shards import Shard, work_off
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.models.checkpoint import find_last_layer, read_checkpoint, replace_layer
@@ -33,8 +34,7 @@ from eyechart.structure.study_results import (
     SuperclassModelScore,
     SuperclassResults,
     SuperclassScore,
-    open_study_folder,
-    read_superclass_results,
+    read_study,
     write_results,
 )
 from eyechart.structure.superclasses import SeenUnseenSplit, Superclass
@@ -223,7 +223,7 @@ def run_superclasses(
     """
     recipe.check()
     check_specs(specs)
-    open_study_folder(settings_of(data, recipe), out)
+    open_run_folder(out, settings_of(data, recipe), work="study", folders=(MODELS, TESTS))
     published: dict[str, float | None] = {}
 
     def work(spec: str) -> None:
@@ -322,7 +322,7 @@ def score_superclasses(
     # The folder's settings ensure that earlier scores come from the same images and recipe.
     scores = {}
     with suppress(UsageError):
-        scores = {score.name: score for score in read_superclass_results(out).models}
+        scores = {score.name: score for score in read_study(out, SuperclassResults).models}
     for spec in specs:
         predictions = predictions_in(spec, out).read(PREDICTIONS)["prediction"].to_numpy()
         scores[spec] = score_model(spec, predictions, data, accuracies.get(spec))

@@ -73,29 +73,6 @@ def find_cycle(graph: nx.DiGraph) -> list[str]:
     return cycle[first:] + cycle[:first]
 
 
-def nearest(
-    hypernyms: nx.DiGraph, tops: Sequence[str]
-) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return each synset's nearest hypernym among `tops`, and separately the ties.
-
-    A tie is a synset that is equally near to several hypernyms; it is assigned to none of them.
-    """
-    tops_of: dict[str, tuple[int, list[str]]] = {}
-    for top in tops:
-        # The shortest distance, because several paths may lead from one synset to another.
-        for synset, steps in nx.single_source_shortest_path_length(hypernyms, top).items():
-            known = tops_of.get(synset)
-            if known is None or steps < known[0]:
-                tops_of[synset] = (steps, [top])
-            # WordNet is not a tree: a synset may be equally near to two superclasses.
-            elif steps == known[0]:
-                known[1].append(top)
-    return (
-        {synset: near[0] for synset, (_, near) in tops_of.items() if len(near) == 1},
-        {synset: tuple(near) for synset, (_, near) in tops_of.items() if len(near) > 1},
-    )
-
-
 @dataclass(frozen=True)
 class Superclass:
     """A synset high in WordNet's hierarchy, with its name."""
@@ -199,10 +176,14 @@ def read_synsets(path: Path | None) -> frozenset[str]:
     return frozenset(synsets)
 
 
-def superclass_of(
+def nearest(
     hypernyms: nx.DiGraph, superclasses: Sequence[Superclass]
 ) -> tuple[dict[str, Superclass], dict[str, tuple[str, ...]]]:
-    """Return each synset's nearest superclass; for ties, the names of all nearest superclasses."""
+    """Return each synset's nearest superclass, and separately the names of superclasses in ties.
+
+    A tie is a synset that is equally near to several superclasses; it is assigned to none of them.
+    """
+    nearest_of: dict[str, tuple[int, list[Superclass]]] = {}
     for superclass in superclasses:
         if superclass.wnid not in hypernyms:
             raise UsageError(
@@ -210,12 +191,22 @@ def superclass_of(
                 f" {hypernyms.name}: use WordNet's complete file, or remove the superclass from"
                 " --superclasses."
             )
-    by_wnid = {superclass.wnid: superclass for superclass in superclasses}
-    # A synset may be below several superclasses; the nearest one is used.
-    nearest_of, ties = nearest(hypernyms, list(by_wnid))
+        # The shortest distance, because several paths may lead from one synset to another.
+        lengths = nx.single_source_shortest_path_length(hypernyms, superclass.wnid)
+        for synset, steps in lengths.items():
+            known = nearest_of.get(synset)
+            if known is None or steps < known[0]:
+                nearest_of[synset] = (steps, [superclass])
+            # WordNet is not a tree: a synset may be equally near to two superclasses.
+            elif steps == known[0]:
+                known[1].append(superclass)
     return (
-        {synset: by_wnid[top] for synset, top in nearest_of.items()},
-        {synset: tuple(by_wnid[top].name for top in tops) for synset, tops in ties.items()},
+        {synset: near[0] for synset, (_, near) in nearest_of.items() if len(near) == 1},
+        {
+            synset: tuple(superclass.name for superclass in near)
+            for synset, (_, near) in nearest_of.items()
+            if len(near) > 1
+        },
     )
 
 
@@ -242,7 +233,7 @@ def sort_images(
         raise UsageError(f"max_images must be a whole number of at least 1, got {most}.")
     known = read_synsets(None) if imagenet is None else imagenet
     notes = _strangers(images, source)
-    above, ties = superclass_of(hypernyms, superclasses)
+    above, ties = nearest(hypernyms, superclasses)
     notes += _ties(images, ties)
     below = _below(images, above)
     # Seen means part of ImageNet-1K, on which the networks were pretrained.
@@ -287,7 +278,7 @@ def with_seen_test(
     """
     known = read_synsets(None) if imagenet is None else imagenet
     notes = _strangers(images, source)
-    above, _ = superclass_of(hypernyms, chosen.superclasses)
+    above, _ = nearest(hypernyms, chosen.superclasses)
     tested = [image for image in _below(images, above) if image.label in known]
     present = {image.subclass for image in tested}
     for superclass in chosen.superclasses:

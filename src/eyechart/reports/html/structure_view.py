@@ -47,8 +47,7 @@ from eyechart.structure.study_results import (
     HoldoutResults,
     SuperclassModelScore,
     SuperclassResults,
-    read_holdout_results,
-    read_superclass_results,
+    read_study,
 )
 
 MOST_GRIDS, MOST_CONFUSIONS = 8, 12
@@ -85,9 +84,9 @@ def structure_views(folders: Sequence[Path]) -> list[View]:
     collected = []
     for number, folder in enumerate(dict.fromkeys(folders)):
         if is_superclass_study(folder):
-            collected.append(_superclasses(read_superclass_results(folder), number))
+            collected.append(_superclasses(read_study(folder, SuperclassResults), number))
         else:
-            collected.append(_held_out(read_holdout_results(folder), folder, number))
+            collected.append(_held_out(read_study(folder, HoldoutResults), folder, number))
     return collected
 
 

@@ -15,7 +15,7 @@ from eyechart.structure.study_results import (
     SUPERCLASS,
     SuperclassModelScore,
     SuperclassResults,
-    read_superclass_results,
+    read_study,
 )
 
 X_TITLE, Y_TITLE = "ImageNet-1K accuracy (%)", "superclass accuracy (%)"
@@ -39,7 +39,7 @@ def models_with_accuracy(
 def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
     """Return the results of the superclass studies in these folders, in order."""
     return [
-        read_superclass_results(folder)
+        read_study(folder, SuperclassResults)
         for folder in dict.fromkeys(folders)
         if is_superclass_study(folder)
     ]
