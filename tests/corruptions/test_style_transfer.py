@@ -1,5 +1,7 @@
 """The corruption style_transfer, its file, and the training of its network."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 import torch
@@ -267,16 +269,16 @@ def test_what_cannot_be_trained_is_one_sentence(run, home, more, part):
 
 
 def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypatch):
-    trained = style_transfer._StyleTraining._learn
+    trained = style_transfer._StyleTraining.learn
 
-    def stopped(own):
-        if own.done == 2:
+    def stopped(own, n_done):
+        if n_done == 2:
             raise KeyboardInterrupt
-        trained(own)
+        trained(own, n_done)
 
     with monkeypatch.context() as patch:
         patch.setattr("eyechart.training.state.SAVE_EVERY", -1)
-        patch.setattr(style_transfer._StyleTraining, "_learn", stopped)
+        patch.setattr(style_transfer._StyleTraining, "learn", stopped)
         assert run(*words(home, "--steps", 4)).status == 130
     assert (home / "style.state").exists()
     told = run(*words(home, "--steps", 4), "--stimulus", 72)
@@ -288,10 +290,10 @@ def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypat
 
 
 def test_a_training_that_diverges_at_its_end_writes_no_network(run, home, monkeypatch):
-    usual = style_transfer._StyleTraining._loss
+    usual, n_calls = style_transfer._StyleTraining._loss, count(1)
 
     def broken(own, *given):
-        return usual(own, *given) * (float("nan") if own.done == 2 else 1)
+        return usual(own, *given) * (float("nan") if next(n_calls) == 3 else 1)
 
     monkeypatch.setattr(style_transfer._StyleTraining, "_loss", broken)
     assert_rejected(run(*words(home, "--steps", 3)), "diverged", "--lr below")

@@ -155,7 +155,8 @@ def overlap_matrix(
         >>> round(float(ec.overlap_matrix(robustness, ["fog", "snow"])["fog", "snow"]), 3)
         0.375
     """
-    check_min_gain(min_gain)
+    if not 0 <= as_number(min_gain, "min_gain") < 1:
+        raise UsageError(f"min_gain must be in [0, 1), such as 0.02, got {digits(min_gain)}.")
     scores_by_model = _checked(robustness)
     count = scores_by_model.shape[1]
     titles = tuple(map(str, range(count))) if names is None else as_texts(names, "names")
@@ -190,12 +191,6 @@ def cluster_order(scores: FloatArray) -> list[int]:
     # Optimal leaf ordering puts similar corruptions of neighboring clusters side by side.
     tree = linkage(squareform(distance), "average", optimal_ordering=True)
     return [*(int(kept[leaf]) for leaf in leaves_list(tree)), *lost]
-
-
-def check_min_gain(min_gain: float) -> None:
-    """Raise a UsageError if the minimum gain is not in [0, 1)."""
-    if not 0 <= as_number(min_gain, "min_gain") < 1:
-        raise UsageError(f"min_gain must be in [0, 1), such as 0.02, got {digits(min_gain)}.")
 
 
 def gain_notes(names: Sequence[str], gains: FloatArray, min_gain: float) -> tuple[str, ...]:

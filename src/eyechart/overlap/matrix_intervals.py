@@ -11,7 +11,6 @@ from eyechart.core.errors import UsageError
 from eyechart.overlap.matrix import (
     Hits,
     OverlapMatrix,
-    check_min_gain,
     overlap_matrix,
     overlap_scores,
     robustness_scores,
@@ -72,7 +71,6 @@ def overlap_intervals(
         min_gain: Minimum gain for overlaps to be determined.
     """
     check_level(level)
-    check_min_gain(min_gain)
     checked = _checked(hits)
     n_bootstrap, seed = check_bootstrap(n_bootstrap, seed, low=2)
     shares = checked.mean(axis=-1)
@@ -205,10 +203,9 @@ def compare_matrices(
         )
     first, second = one.only(names).scores, two.only(names).scores
     # The matrix is symmetric: each pair once.
-    places = np.stack(np.triu_indices(len(names), 1))
-    known = ~np.isnan(first[tuple(places)]) & ~np.isnan(second[tuple(places)])
-    places = places[:, known]
-    first_scores, other = first[tuple(places)], second[tuple(places)]
+    known = np.triu(~np.isnan(first) & ~np.isnan(second), 1)
+    rows, columns = np.nonzero(known)
+    first_scores, other = first[known], second[known]
     if len(first_scores) < MIN_SHARED or np.ptp(first_scores) == 0 or np.ptp(other) == 0:
         raise UsageError(
             f"Two matrices need at least {MIN_SHARED} pairs that are determined in both, and the "
@@ -217,37 +214,23 @@ def compare_matrices(
     # Imported where it is used: scipy.stats takes a second.
     from scipy.stats import pearsonr, spearmanr
 
-    drawn = _replicates(first, second, n_bootstrap, seed)
+    # The interval is over corruptions drawn with replacement, without pairs of one with itself.
+    drawn: list[float] = []
+    for weights in draw_weights(len(names), seed):
+        # A pair's weight is the product of how often its two corruptions were drawn.
+        repeats = (weights[rows] * weights[columns]).astype(np.int64)
+        pairs = [np.repeat(scores, repeats) for scores in (first_scores, other)]
+        # The rank correlation of too few or of constant values is undefined: draw again.
+        if repeats.sum() >= MIN_SHARED and all(np.ptp(scores) > 0 for scores in pairs):
+            drawn.append(spearmanr(*pairs).statistic)
+        if len(drawn) == n_bootstrap:
+            break
     return MatrixAgreement(
         names,
         len(first_scores),
         float(spearmanr(first_scores, other).statistic),
-        percentile_interval(drawn, CONFIDENCE),
+        percentile_interval(np.array(drawn), CONFIDENCE),
         float(pearsonr(first_scores, other).statistic),
         float(np.abs(first_scores - other).mean()),
         float((other - first_scores).mean()),
     )
-
-
-def _replicates(first: FloatArray, second: FloatArray, n_bootstrap: int, seed: int) -> FloatArray:
-    """Return rank correlations for corruptions drawn with replacement.
-
-    Pairs of a corruption with itself are left out. Replicates with too few pairs, or without
-    variation among them, are drawn again.
-    """
-    from scipy.stats import spearmanr
-
-    rows, columns = np.triu_indices(len(first), 1)
-    known = ~np.isnan(first[rows, columns]) & ~np.isnan(second[rows, columns])
-    rows, columns = rows[known], columns[known]
-    correlations: list[float] = []
-    for weights in draw_weights(len(first), seed):
-        # A pair's weight is the product of how often its two corruptions were drawn.
-        repeats = (weights[rows] * weights[columns]).astype(np.int64)
-        one, two = (np.repeat(scores[rows, columns], repeats) for scores in (first, second))
-        # The rank correlation of constant values is undefined.
-        if len(one) >= MIN_SHARED and np.ptp(one) > 0 and np.ptp(two) > 0:
-            correlations.append(spearmanr(one, two).statistic)
-        if len(correlations) == n_bootstrap:
-            break
-    return np.array(correlations)

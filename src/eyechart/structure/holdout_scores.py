@@ -14,12 +14,13 @@ from PIL import Image
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.parts import read_parquet
 from eyechart.stats.bootstrap import Seed, draw_units, resample_means
 from eyechart.stats.estimate import LEVELS, Estimate, make_estimate
 from eyechart.stats.intervals import hull, percentile_interval, sum_interval
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages
-from eyechart.structure.holdout_study import HoldoutStudy, file_of, read_predictions
+from eyechart.structure.holdout_study import HoldoutJob, HoldoutStudy, file_of
 from eyechart.structure.study_results import (
     AccuracyEstimate,
     Confusion,
@@ -44,7 +45,10 @@ HELD_OUT, FAMILIAR, FOLDS = 0, 1, 2
 
 def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> HoldoutResults:
     """Score the predictions in `out`, write the scores to results.json, and return them."""
-    tables = read_predictions(study, out)
+    tables = {
+        fold.name: [read_parquet(HoldoutJob(fold, seed).test(out)) for seed in study.seeds]
+        for fold in study.folds
+    }
     # Images of the same subclass resemble each other, so whole subclasses are resampled.
     resampled = "subclasses"
     try:

@@ -15,7 +15,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import JointProgress, Progress, counted_to
 from eyechart.core.randomness import hash64
-from eyechart.core.storage.parts import file_name, read_parquet, write_parquet
+from eyechart.core.storage.parts import file_name, write_parquet
 from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.core.storage.shards import Shard, jobs_of, work_off
 from eyechart.models.find import load_model
@@ -184,11 +184,3 @@ def _train_and_test(
         }
     )
     write_parquet(table, predictions)
-
-
-def read_predictions(study: HoldoutStudy, out: Path) -> dict[str, list[pa.Table]]:
-    """Return the predictions of each fold's networks, in the order of the seeds."""
-    return {
-        fold.name: [read_parquet(HoldoutJob(fold, seed).test(out)) for seed in study.seeds]
-        for fold in study.folds
-    }

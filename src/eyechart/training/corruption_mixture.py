@@ -86,13 +86,11 @@ class Mixture:
         """Return the mixture, with measured `tables` if a range of `delta_v` is given."""
         if self.delta_v is None:
             return self
-        first_images, first_keys = images[:LOOKED_AT], keys[:LOOKED_AT]
-        return replace(
-            self,
-            tables=tuple(
-                _changes(entry, first_images, first_keys, self.delta_v) for entry in self.entries
-            ),
+        tables = (
+            _changes(entry, images[:LOOKED_AT], keys[:LOOKED_AT], self.delta_v)
+            for entry in self.entries
         )
+        return replace(self, tables=tuple(tables))
 
     def corrupt(self, images: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
         """Return the images, uint8 (B, 3, H, W), each corrupted by one of the entries.

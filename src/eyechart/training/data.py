@@ -136,25 +136,21 @@ def training_data(
             f"{images.source} has images of only one class, {names[0]!r}: give images of"
             " at least two, such as the folder that contains the class folders."
         )
-    _check_sizes(images)
+    if len(set(images.sizes)) > 1:
+        one, two = sorted(set(images.sizes))[:2]
+        raise UsageError(
+            f"Training images must have the same size, but {images.source} has {one[1]} × {one[0]} "
+            f"and {two[1]} × {two[0]} px: give --stimulus 224 or another size."
+        )
     _check_counts(images.source, labels, min_per_class)
-    places = torch.from_numpy(native_labels(labels, len(names), names))
-    keys = images.keys()
-    kept, pixels = _gathered(images)
-    return LabeledImages(kept, places, keys, names, pixels)
-
-
-def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
-    """Return the images twice: as a set without cached images, and as one tensor.
-
-    If they do not fit into memory, return the set unchanged, and None instead of the tensor.
-    """
-    height, width = images.sizes[0]
+    classes = torch.from_numpy(native_labels(labels, len(names), names))
+    data = LabeledImages(images, classes, images.keys(), names)
+    height, width = data.size
     room = HELD_SHARE * free_memory(torch.device("cpu"))
     # If the decoded images did not fit into memory, a second copy does not fit either.
     if len(images.kept) < len(images) or len(images) * 3 * height * width > room:
-        return images, None
-    return replace(images, kept={}), images.batch(range(len(images)))
+        return data
+    return replace(data, images=replace(images, kept={}), pixels=images.batch(range(len(images))))
 
 
 def _labels_of(images: ImageSet) -> list[str]:
@@ -173,15 +169,6 @@ def _labels_of(images: ImageSet) -> list[str]:
 def images_have(count: int, source: str) -> str:
     """Return the start of a sentence, such as "1 image in x has" or "2 images in x have"."""
     return f"{count_of(count, 'image')} in {source} {verb(count, 'has')}"
-
-
-def _check_sizes(images: ImageSet) -> None:
-    if len(set(images.sizes)) > 1:
-        one, two = sorted(set(images.sizes))[:2]
-        raise UsageError(
-            f"Training images must have the same size, but {images.source} has {one[1]} × {one[0]} "
-            f"and {two[1]} × {two[0]} px: give --stimulus 224 or another size."
-        )
 
 
 def _check_counts(source: str, labels: Sequence[str], min_per_class: int = MIN_PER_CLASS) -> None:

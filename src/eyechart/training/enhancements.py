@@ -91,7 +91,7 @@ def usual_enhancements(
     tried.
     """
     enhancements = [
-        Enhancement(f"{TUNED}", "further", recipe=tuning),
+        Enhancement(TUNED, "further", recipe=tuning),
         Enhancement("CLAHE", CLAHE, recipe=tuning, equalized=True, defenses=(CLAHE,)),
         Enhancement("non-local means", defenses=(NON_LOCAL_MEANS,)),
     ]
@@ -141,17 +141,6 @@ class EnhancementStudy:
             )
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
-
-    def open(self, baseline: Model | None) -> None:
-        """Create the folder; if it exists, check that it contains the same comparison."""
-        settings = {
-            "kind": "enhancements",
-            "network": self.network,
-            "enhancements": [enhancement.title for enhancement in self.enhancements],
-            "pretrained": self.is_pretrained,
-            "baseline": None if baseline is None else baseline.name,
-        }
-        open_run_folder(self.out, settings, work="comparison")
 
     def path(self, name: str) -> Path:
         """Return the path of a checkpoint."""
@@ -211,7 +200,14 @@ def compare_enhancements(
         model, data = _pretrained(study, images, test, load, device)
     else:
         model, data = None, _from_scratch(study, images, test)
-    study.open(baseline.model)
+    settings = {
+        "kind": "enhancements",
+        "network": study.network,
+        "enhancements": [enhancement.title for enhancement in study.enhancements],
+        "pretrained": study.is_pretrained,
+        "baseline": None if baseline.model is None else baseline.model.name,
+    }
+    open_run_folder(study.out, settings, work="comparison")
     _train_all(study, model, data, device, progress)
     return _test_all(study, sources, test, baseline, load=load, device=device, progress=progress)
 
@@ -414,6 +410,5 @@ def _row(results: Results, name: str, title: str) -> EnhancementScores:
     space = results[name].primary
     clean = None if space.clean_accuracy is None else complement(space.clean_accuracy)
     errors = space.corruption_error
-    if errors is None:
-        return EnhancementScores(title, clean, None, None)
-    return EnhancementScores(title, clean, errors.mce, errors.relative_mce)
+    means = (None, None) if errors is None else (errors.mce, errors.relative_mce)
+    return EnhancementScores(title, clean, *means)

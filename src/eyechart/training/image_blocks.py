@@ -121,10 +121,14 @@ class Blocks:
 
         A batch consists of images, uint8 (B, 3, H, W), and classes (B,), both on the device.
         """
+        height, width = self.held.data.size
+        pixels = BLOCK_PIXELS.get(self.held.device.type, BLOCK_PIXELS["cpu"])
+        # Number of batches that are computed together.
+        together = max(1, pixels // (height * width * self.batch_size))
         epoch, begun = divmod(done, self.steps)
         # Blocks start at fixed steps, so that a resumed training computes the same blocks.
-        first = begun - begun % self._together
-        last = min(first + self._together, self.steps)
+        first = begun - begun % together
+        last = min(first + together, self.steps)
         # Random numbers are drawn for the whole epoch, so they do not depend on blocks or
         # processes.
         order, flips, offsets = self._draws(epoch)
@@ -149,13 +153,6 @@ class Blocks:
         for number in range(begun - first, last - first):
             stretch = slice(number * len(column), (number + 1) * len(column))
             yield images[stretch], labels[stretch]
-
-    @property
-    def _together(self) -> int:
-        """Number of batches that are computed together."""
-        height, width = self.held.data.size
-        pixels = BLOCK_PIXELS.get(self.held.device.type, BLOCK_PIXELS["cpu"])
-        return max(1, pixels // (height * width * self.batch_size))
 
     def _draws(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return the order of images in an epoch, which of them are mirrored, and their shifts.

@@ -253,10 +253,9 @@ def start_of(model: Model, spec: str) -> InitialModel:
     held, base = checkpoint_at(spec), spec
     if held is None and Path(spec).is_file():
         base = str(resolved_path(Path(spec)))  # so that it is found from any working directory
+    original = trainable(model)
     try:
-        module = deepcopy(trainable(model))
-    except UsageError:
-        raise
+        module = deepcopy(original)
     except Exception as error:
         raise UsageError(f"{model.name} cannot be copied: {in_one_line(error)}.") from error
     names = ("", base, ()) if held is None else (held.network, held.base, held.class_names)

@@ -18,7 +18,6 @@ from torch.nn.functional import interpolate, l1_loss, mse_loss
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.core.randomness import hash64
-from eyechart.core.storage.run_folder import Settings
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
@@ -184,12 +183,21 @@ def train_style_transfer(
             recipe,
             device,
         )
-    run.go(path, settings, progress)
+    state = TrainingState(path, settings, run.network, run.optimizer)
+    advance = progress.begin("training a style transfer", recipe.steps)
+    advance(state.n_done, "")
+    state.run(
+        recipe.steps,
+        lambda: state.n_done,
+        run.learn,
+        lambda: advance(1, ""),
+        ProcessGroup(device),
+    )
     return run.styles()
 
 
 class _StyleTraining:
-    """One training run: the network, its optimizer, and the number of steps done."""
+    """One training run: the network, its optimizer and its images."""
 
     def __init__(
         self,
@@ -203,38 +211,20 @@ class _StyleTraining:
         self.recipe, self.device = recipe, device
         self.network = StyleTransfer().to(device)
         self.optimizer = torch.optim.Adam(self.network.parameters(), recipe.lr)
-        self.done = 0
 
-    def go(self, path: Path, settings: Settings, progress: Progress) -> None:
-        """Train to the end, starting from the saved state if there is one."""
-        state = TrainingState(path, settings, self.network, self.optimizer)
-        advance = progress.begin("training a style transfer", self.recipe.steps)
-        advance(state.n_done, "")
-
-        def learn(step: int) -> None:
-            self.done = step
-            self._learn()
-
-        state.run(
-            self.recipe.steps,
-            lambda: state.n_done,
-            learn,
-            lambda: advance(1, ""),
-            ProcessGroup(self.device),
-        )
-
-    def _learn(self) -> None:
+    def learn(self, n_done: int) -> None:
+        """Run one step, after this number of steps."""
         recipe = self.recipe
-        left = 1 - self.done / recipe.steps
+        left = 1 - n_done / recipe.steps
         for group in self.optimizer.param_groups:
             # Constant for the first half of the training, then linear to 0.
             group["lr"] = recipe.lr * min(1.0, 2 * left)
-        contents = self.contents(recipe.batch_size, recipe.seed, "contents", self.done)
-        looks = self.looks(recipe.batch_size, recipe.seed, "looks", self.done)
+        contents = self.contents(recipe.batch_size, recipe.seed, "contents", n_done)
+        looks = self.looks(recipe.batch_size, recipe.seed, "looks", n_done)
         same = round(recipe.same_share * recipe.batch_size)
         # Images in their own style should be reconstructed unchanged.
         looks[:same] = contents[:same]
-        chance = generator(recipe.seed, "amounts", self.done)
+        chance = generator(recipe.seed, "amounts", n_done)
         amounts = torch.rand(recipe.batch_size, generator=chance).to(self.device)
         # Half of the images get the full style, which is the hardest to learn.
         amounts[recipe.batch_size // 2 :] = 1
@@ -245,7 +235,7 @@ class _StyleTraining:
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimizer.step()
         # Not at every step, since reading the loss waits for the GPU.
-        looked_at = self.done % 100 == 0 or self.done == recipe.steps - 1
+        looked_at = n_done % 100 == 0 or n_done == recipe.steps - 1
         if looked_at and not bool(loss.isfinite()):
             raise UsageError(f"The training diverged: give an --lr below {recipe.lr:g}.")
 
