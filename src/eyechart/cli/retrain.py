@@ -337,15 +337,15 @@ def enhancements(
     sources = TrainingSources(images, train_images, stimulus, leave_out=out)
     with lock_folder(out), resumable(out, "finished work"), ProgressBars() as bars:
         compared = compare_enhancements(study, sources, load, where, bars)
+    evaluations, scores, divisor, notes = compared
     table = number_table("enhancement", "clean error (%)", "mCE (%)", "relative mCE (%)")
-    titles = {"standard": f"none ({arch})", "trained on": f"{tuning_epochs} more epochs"}
-    for row in compared.rows:
-        cells = (share_text(share) for share in (row.clean_error, row.mce, row.relative_mce))
-        table.add_row(titles.get(row.title, row.title), *cells)
+    shown = {"standard": f"none ({arch})", "trained on": f"{tuning_epochs} more epochs"}
+    for title, shares in scores.items():
+        table.add_row(shown.get(title, title), *map(share_text, shares))
     wide_console().print(table)
-    print(f"mCE and relative mCE use the errors of {compared.baseline} as the baseline.")
-    print_notes(compared.notes)
-    for folder, evaluation in compared.evaluations.items():
+    print(f"mCE and relative mCE use the errors of {divisor} as the baseline.")
+    print_notes(notes)
+    for folder, evaluation in evaluations.items():
         write_results(evaluation, folder)
-    written = " and ".join(map(str, compared.evaluations))
+    written = " and ".join(map(str, evaluations))
     print(f"Written: {written}, for eyechart report and compare.")

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from pydantic import TypeAdapter
 
@@ -39,7 +40,6 @@ HALVINGS = 60
 CalibrationFacts = Mapping[str, str | int | float]
 """Named inputs on which a calibration depends."""
 
-SCHEMA = 1
 COLUMNS = (
     "corruption", "lower", "lower_robustness", "lower_low", "lower_high",
     "upper", "upper_robustness", "upper_low", "upper_high", "reach", "evaluations", "note",
@@ -214,7 +214,7 @@ class _RangeSearch:
             return None
         # One always exists: strength 0 has an R of 1, which is above every target.
         above = places[places.index(below) - 1]
-        # The budget counts evaluations, not halvings: known strengths are free.
+        # The budget counts evaluations, not halvings: known places are free.
         most = len(self.known) + self.steps
         for _ in range(HALVINGS):
             if len(self.known) >= most:
@@ -255,6 +255,7 @@ class _RangeSearch:
 class CalibrationContent:
     """Content of the JSON file."""
 
+    schema: Literal[1]
     settings: CalibrationFacts
     corruptions: Mapping[str, CalibratedRange]
 
@@ -264,7 +265,7 @@ class CalibrationRecord:
 
     def __init__(self, out: Path, settings: CalibrationFacts) -> None:
         self.path = record_path(out)
-        self.content = CalibrationContent(settings, {})
+        self.content = CalibrationContent(1, settings, {})
         # An interrupted calibration resumes, but only with the same settings.
         if self.path.exists():
             self.content = _read(self.path)
@@ -290,8 +291,7 @@ class CalibrationRecord:
         # The whole file is rewritten atomically: it is small, and never half-written.
         rows = {**self.content.corruptions, entry.name: CalibratedRange(**values)}
         self.content = replace(self.content, corruptions=rows)
-        content = {"schema": SCHEMA, **asdict(self.content)}
-        write_text(self.path, json.dumps(content, indent=1))
+        write_text(self.path, json.dumps(asdict(self.content), indent=1))
 
 
 def record_path(out: Path) -> Path:
@@ -354,9 +354,6 @@ def _stand_in(entry: Entry) -> str:
 def _read(path: Path) -> CalibrationContent:
     try:
         text = regular_file(path).read_text(encoding="utf-8")
-        content = json.loads(text)
-        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-            raise ValueError("another schema")
         # Strict: numbers in quotes mean that the file was edited or damaged.
         return TypeAdapter(CalibrationContent).validate_json(text, strict=True)
     except OSError as error:

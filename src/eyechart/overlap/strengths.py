@@ -62,8 +62,9 @@ class StrengthScale:
 
     def check(self) -> None:
         """Raise a UsageError if the corruption has no strength that can be varied."""
-        ends = [] if self.by_severity else self.moved
-        if not self.by_severity and (not ends or any(parameter.choices for parameter in ends)):
+        if self.by_severity:
+            return
+        if not self.moved or any(parameter.choices for parameter in self.moved):
             raise UsageError(
                 f"{self.entry.name} has neither levels nor a path of increasing strength: omit it."
             )

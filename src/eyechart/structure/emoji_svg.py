@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -21,14 +21,14 @@ TABLE = "icon_classes.yaml"
 
 @dataclass(frozen=True)
 class Rule:
-    """Name patterns of the emoji in a class; names that match `but` are excluded.
+    """Name patterns of the emoji in a class, as words; names that match `but` are excluded.
 
     If `group` is given, all emoji must be in this group. Names and groups are defined by Unicode,
     such as "hot_beverage" in "Food & Drink".
     """
 
-    names: tuple[str, ...]
-    but: tuple[str, ...] = ()
+    names: str
+    but: str = ""
     group: str = ""
 
     def holds(self, name: str, group: str) -> bool:
@@ -38,24 +38,19 @@ class Rule:
         return _matches(name, self.names) and not _matches(name, self.but)
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
+def _matches(name: str, patterns: str) -> bool:
     # fnmatchcase: fnmatch would ignore case on some systems.
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(fnmatchcase(name, pattern) for pattern in patterns.split())
 
 
 @cache
 def icon_classes() -> Mapping[str, Rule]:
     """Return the classes in alphabetical order, each with its rule."""
     text = (files("eyechart.structure") / TABLE).read_text(encoding="utf-8")
-    return {name: _rule(entry) for name, entry in sorted(yaml.safe_load(text).items())}
-
-
-def _rule(entry: str | Mapping[str, str]) -> Rule:
-    if isinstance(entry, str):
-        return Rule(tuple(entry.split()))
-    return Rule(
-        tuple(entry["names"].split()), tuple(entry.get("but", "").split()), entry.get("group", "")
-    )
+    return {
+        name: Rule(entry) if isinstance(entry, str) else Rule(**entry)
+        for name, entry in sorted(yaml.safe_load(text).items())
+    }
 
 
 def class_of(name: str, group: str) -> str | None:

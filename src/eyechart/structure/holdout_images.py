@@ -70,15 +70,10 @@ class HoldoutImages:
         return near_duplicates(pixels, mirrored=True, advance=step)
 
     def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return these indices and the indices of all their near-duplicates."""
-        chosen = np.zeros(len(self.data), dtype=bool)
-        chosen[places] = True
-        one, two = self.copies.T
-        mask = chosen.copy()
+        """Return these places and the places of all their near-duplicates."""
         # Pairs are unordered: either member may be the chosen one.
-        mask[one[chosen[two]]] = True
-        mask[two[chosen[one]]] = True
-        return np.flatnonzero(mask)
+        is_touched = np.isin(self.copies, places).any(axis=1)
+        return np.union1d(places, self.copies[is_touched])
 
 
 def check_trait(images: Sequence[ListedImage], trait: Trait, source: str) -> None:

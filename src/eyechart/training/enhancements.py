@@ -72,14 +72,8 @@ class Enhancement:
     defenses: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class EnhancementScores:
-    """The scores of an enhancement, with intervals; mCE is None if it cannot be computed."""
-
-    title: str
-    clean_error: Estimate | None
-    mce: Estimate | None
-    relative_mce: Estimate | None
+ErrorScores = tuple[Estimate | None, Estimate | None, Estimate | None]
+"""The clean error, mCE and relative mCE of an enhancement; mCE is None if it cannot be computed."""
 
 
 def usual_enhancements(
@@ -147,48 +141,20 @@ class EnhancementStudy:
         return self.out / f"{name}.pt"
 
 
-@dataclass(frozen=True, eq=False)
-class EnhancementResults:
-    """The results: a row for each enhancement, the standard network first.
-
-    `evaluations`: the evaluation results, by folder. `baseline`: the model whose errors mCE divides
-    by. `notes`: sentences for the reader of the results.
-    """
-
-    evaluations: dict[Path, Results]
-    rows: tuple[EnhancementScores, ...]
-    baseline: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Baseline:
-    """The baseline of mCE: a loaded model, or the name of another kind of baseline."""
-
-    wanted: str
-    model: Model | None = None
-
-    def among(self, models: Sequence[Model]) -> tuple[list[Model], str]:
-        """Return the models, with the baseline added if it is a model, and the baseline's name."""
-        if self.wanted == STANDARD:
-            return list(models), models[0].name
-        if self.model is None:
-            return list(models), self.wanted
-        # A baseline that is also one of the compared models is evaluated only once.
-        known = any(model.name == self.model.name for model in models)
-        return [*models, *([] if known else [self.model])], self.model.name
-
-
 def compare_enhancements(
     study: EnhancementStudy,
     sources: TrainingSources,
     load: Load,
     device: torch.device,
     progress: Progress,
-) -> EnhancementResults:
-    """Train the networks that the folder lacks, test all networks, and return the results.
+) -> tuple[dict[Path, Results], dict[str, ErrorScores], str, list[str]]:
+    """Train the networks that the folder lacks, and test all networks.
 
     `load`: a function that loads pretrained models and the checkpoints written by this function.
+
+    Returns:
+        The evaluation results by folder; the scores of each enhancement by title, the standard
+        network first; the model whose errors mCE divides by; and notes for the reader.
     """
     study.check()
     # Compared with published results, whose strengths are sampled like this.
@@ -205,7 +171,7 @@ def compare_enhancements(
         "network": study.network,
         "enhancements": [enhancement.title for enhancement in study.enhancements],
         "pretrained": study.is_pretrained,
-        "baseline": None if baseline.model is None else baseline.model.name,
+        "baseline": None if baseline is None else baseline.name,
     }
     open_run_folder(study.out, settings, work="comparison")
     _train_all(study, model, data, device, progress)
@@ -214,17 +180,31 @@ def compare_enhancements(
 
 def _baseline(
     study: EnhancementStudy, test: ImageSet, load: Load, device: torch.device
-) -> _Baseline:
-    """Return the baseline; an invalid one raises an error before anything is trained."""
+) -> Model | None:
+    """Return the baseline if it is a model other than the standard network.
+
+    An invalid baseline raises an error before anything is trained.
+    """
     if study.baseline == STANDARD:
-        return _Baseline(STANDARD)
+        return None
     models, name = with_baseline([], study.baseline, load)
-    if models:
-        check_models(models, test, device)
-        check_labels(study.settings.plan, models, test)
-        return _Baseline(name, models[0])
-    choose_baseline(name, study.settings.plan, test, ())
-    return _Baseline(name)
+    if not models:
+        choose_baseline(name, study.settings.plan, test, ())
+        return None
+    check_models(models, test, device)
+    check_labels(study.settings.plan, models, test)
+    return models[0]
+
+
+def _with_baseline(
+    study: EnhancementStudy, models: list[Model], baseline: Model | None
+) -> tuple[list[Model], str]:
+    """Return the models, with the baseline added if it is a model, and the baseline's name."""
+    if baseline is None:
+        return models, models[0].name if study.baseline == STANDARD else study.baseline
+    # A baseline that is also one of the compared models is evaluated only once.
+    known = any(model.name == baseline.name for model in models)
+    return [*models, *([] if known else [baseline])], baseline.name
 
 
 def _from_scratch(study: EnhancementStudy, images: ImageSet, test: ImageSet) -> LabeledImages:
@@ -308,12 +288,12 @@ def _test_all(
     study: EnhancementStudy,
     sources: TrainingSources,
     test: ImageSet,
-    baseline: _Baseline,
+    baseline: Model | None,
     *,
     load: Load,
     device: torch.device,
     progress: Progress,
-) -> EnhancementResults:
+) -> tuple[dict[Path, Results], dict[str, ErrorScores], str, list[str]]:
     """Test every network: the ten-crop defense on uncropped images, others on cropped images."""
     standard = load(study.network if study.is_pretrained else str(study.path(STANDARD)))
     apart = [
@@ -323,7 +303,7 @@ def _test_all(
     ]
     near = [enhancement for enhancement in study.enhancements if enhancement not in apart]
     models = [standard, *(_load(study, enhancement, standard, load) for enhancement in near)]
-    tested, divisor = baseline.among(models)
+    tested, divisor = _with_baseline(study, models, baseline)
     folder = study.out / EVALUATION
     evaluation = predict_and_score(
         replace(study.settings, baseline=divisor),
@@ -332,9 +312,9 @@ def _test_all(
         progress,
     )
     evaluations = {folder: evaluation}
-    rows = {STANDARD: _row(evaluation, standard.name, STANDARD)}
+    scores = {STANDARD: _error_scores(evaluation, standard.name)}
     for enhancement, model in zip(near, models[1:], strict=True):
-        rows[enhancement.title] = _row(evaluation, model.name, enhancement.title)
+        scores[enhancement.title] = _error_scores(evaluation, model.name)
     notes = []
     if apart:
         folder = study.out / EVALUATION_UNCROPPED
@@ -344,17 +324,15 @@ def _test_all(
         evaluations[folder] = evaluation
         notes.append(note)
         name = apply_defenses(standard, [TEN_CROP]).name
-        rows |= {
-            enhancement.title: _row(evaluation, name, enhancement.title) for enhancement in apart
-        }
+        scores |= {enhancement.title: _error_scores(evaluation, name) for enhancement in apart}
     defenses = read_defenses([name for enhancement in near for name in enhancement.defenses])
     crops = crop_of_crop_note(defenses, test.sizes)
     order = [STANDARD, *(enhancement.title for enhancement in study.enhancements)]
-    return EnhancementResults(
+    return (
         evaluations,
-        tuple(rows[title] for title in order),
-        study.network if baseline.wanted == STANDARD else divisor,
-        (*notes, *([crops] if crops else [])),
+        {title: scores[title] for title in order},
+        study.network if study.baseline == STANDARD else divisor,
+        [*notes, *([crops] if crops else [])],
     )
 
 
@@ -362,7 +340,7 @@ def _test_uncropped(
     study: EnhancementStudy,
     sources: TrainingSources,
     standard: Model,
-    baseline: _Baseline,
+    baseline: Model | None,
     *,
     device: torch.device,
     folder: Path,
@@ -374,13 +352,11 @@ def _test_uncropped(
     )
     images = _chosen(images, study.settings)
     # One crop of the same uncropped images, so that both networks see the same pixels.
-    other = None if baseline.model is None else apply_defenses(baseline.model, [CENTER_CROP])
-    middle = replace(baseline, model=other)
-    models, divisor = middle.among(
-        [apply_defenses(standard, [name]) for name in (CENTER_CROP, TEN_CROP)]
-    )
+    other = None if baseline is None else apply_defenses(baseline, [CENTER_CROP])
+    cropped = [apply_defenses(standard, [name]) for name in (CENTER_CROP, TEN_CROP)]
+    models, divisor = _with_baseline(study, cropped, other)
     note = f"ten-crop is tested on uncropped images, in {folder}"
-    if other is not None or baseline.wanted == STANDARD:
+    if other is not None or study.baseline == STANDARD:
         note += "; its mCE divides by errors on one crop of the same images."
     else:
         # Published tables may not apply to uncropped images: then there is no mCE, and the note
@@ -406,9 +382,8 @@ def _load(study: EnhancementStudy, enhancement: Enhancement, standard: Model, lo
     return apply_defenses(model, enhancement.defenses)
 
 
-def _row(results: Results, name: str, title: str) -> EnhancementScores:
+def _error_scores(results: Results, name: str) -> ErrorScores:
     space = results[name].primary
     clean = None if space.clean_accuracy is None else complement(space.clean_accuracy)
     errors = space.corruption_error
-    means = (None, None) if errors is None else (errors.mce, errors.relative_mce)
-    return EnhancementScores(title, clean, *means)
+    return (clean, None, None) if errors is None else (clean, errors.mce, errors.relative_mce)

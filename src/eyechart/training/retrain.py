@@ -275,9 +275,9 @@ def checkpoint_at(spec: str) -> Checkpoint | None:
 
 def reject_softmax(model: Model, images: ImageSet) -> None:
     """Raise a UsageError if a model returns probabilities, since the loss needs logits."""
-    destroyed = blank_images(*images.sizes[0], range(2)).to(model.device)
+    blank = blank_images(*images.sizes[0], range(2)).to(model.device)
     with torch.inference_mode():
-        reject_probabilities(trainable(model)(model.preprocessing(destroyed)), model.name)
+        reject_probabilities(trainable(model)(model.preprocessing(blank)), model.name)
 
 
 def on_clean(changes: Sequence[ScoreChange], lr: float) -> list[str]:
