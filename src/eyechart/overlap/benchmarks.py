@@ -318,8 +318,8 @@ class StudyErrors:
 
     def _of(self, model: str, names: tuple[str, ...], relative: bool) -> FloatArray:
         errors = self.errors[:, self.table.models.index(model)]
-        places = [self.table.place(name) for name in names]
-        chosen: FloatArray = errors[:, places]
+        indices = [self.table.place(name) for name in names]
+        chosen: FloatArray = errors[:, indices]
         return chosen - errors[:, :1] if relative else chosen
 
 

@@ -206,15 +206,15 @@ class _RangeSearch:
         the closer R. The strength before the jump is not used if it leaves the image clean or its R
         is at least `too_mild`.
         """
-        places = sorted(self.visited)
+        strengths = sorted(self.visited)
         below = next(
-            (strength for strength in places if self.visited[strength].value < target), None
+            (strength for strength in strengths if self.visited[strength].value < target), None
         )
         if below is None:
             return None
         # One always exists: strength 0 has an R of 1, which is above every target.
-        above = places[places.index(below) - 1]
-        # The budget counts evaluations, not halvings: known places are free.
+        above = strengths[strengths.index(below) - 1]
+        # The budget counts evaluations, not halvings: known strengths are free.
         most = len(self.known) + self.steps
         for _ in range(HALVINGS):
             if len(self.known) >= most:

@@ -60,20 +60,20 @@ class HoldoutImages:
         """
         pixels: list[NDArray[np.uint8]] = []
         for start in range(0, len(self.data), AT_ONCE):
-            places = range(start, min(start + AT_ONCE, len(self.data)))
+            indices = range(start, min(start + AT_ONCE, len(self.data)))
             pixels += [
                 # Only the 32 px versions are kept, so that memory does not depend on the stimulus.
                 as_small(image)
-                for image in self.data.batch(places).permute(0, 2, 3, 1).numpy()
+                for image in self.data.batch(indices).permute(0, 2, 3, 1).numpy()
             ]
         step = self.progress.begin("searching for near-duplicates", len(pixels))
         return near_duplicates(pixels, mirrored=True, advance=step)
 
-    def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return these places and the places of all their near-duplicates."""
+    def with_copies(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return these indices and the indices of all their near-duplicates."""
         # Pairs are unordered: either member may be the chosen one.
-        is_touched = np.isin(self.copies, places).any(axis=1)
-        return np.union1d(places, self.copies[is_touched])
+        is_touched = np.isin(self.copies, indices).any(axis=1)
+        return np.union1d(indices, self.copies[is_touched])
 
 
 def check_trait(images: Sequence[ListedImage], trait: Trait, source: str) -> None:

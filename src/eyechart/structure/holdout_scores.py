@@ -92,16 +92,16 @@ def _score(
 ) -> tuple[FoldScore, tuple[Estimate, Estimate | None]]:
     names = kinds.data.class_names
     # All networks of a fold are tested on the same images in the same order.
-    places = tables[0]["place"].to_numpy()
+    indices = tables[0]["place"].to_numpy()
     held = tables[0]["held_out"].to_numpy(zero_copy_only=False)
     labels = tables[0]["label"].to_numpy()
     predictions = np.array([table["prediction"].to_numpy() for table in tables])
     # Mean over the networks (seeds) of a fold, per image.
     correct = (predictions == labels).mean(axis=0)
-    held_out = estimate_accuracy(correct[held], groups[places[held]], (number, HELD_OUT))
+    held_out = estimate_accuracy(correct[held], groups[indices[held]], (number, HELD_OUT))
     familiar, guessing = None, 0.0
     if not held.all():
-        familiar = estimate_accuracy(correct[~held], groups[places[~held]], (number, FAMILIAR))
+        familiar = estimate_accuracy(correct[~held], groups[indices[~held]], (number, FAMILIAR))
         guessing = float(np.bincount(labels[~held]).max() / (~held).sum())
     counts = np.bincount(labels[held], minlength=len(names))
     by_class = {
@@ -240,7 +240,7 @@ def keep_examples(
     """
     names = kinds.data.class_names
     held = table["held_out"].to_numpy(zero_copy_only=False)
-    places, labels = (table[name].to_numpy()[held] for name in ("place", "label"))
+    indices, labels = (table[name].to_numpy()[held] for name in ("place", "label"))
     predictions = table["prediction"].to_numpy()[held]
     order = sorted(by_class, key=lambda name: (by_class[name], name))
     count = min(MAX_EXAMPLES, len(order))
@@ -254,7 +254,7 @@ def keep_examples(
         usual = (predictions[images] == labels[images]) == (by_class[name] >= 0.5)
         chosen = int(images[usual][0] if usual.any() else images[0])
         path = folder / f"{number}.png"
-        pixels = kinds.data.batch([int(places[chosen])])[0].permute(1, 2, 0).numpy()
+        pixels = kinds.data.batch([int(indices[chosen])])[0].permute(1, 2, 0).numpy()
         with atomic_file(path) as temporary:
             Image.fromarray(pixels).save(temporary, "png")
         prediction = names[int(predictions[chosen])]

@@ -58,8 +58,8 @@ class HoldoutStudy:
             fold.name: [
                 # Digests rather than indices: the order of files must not change the identity of a
                 # study.
-                f"{hash64(*(digests[index] for index in places)):016x}"
-                for places in (fold.train, fold.held_out, fold.familiar)
+                f"{hash64(*(digests[index] for index in indices)):016x}"
+                for indices in (fold.train, fold.held_out, fold.familiar)
             ]
             for fold in self.folds
         }
@@ -173,12 +173,12 @@ def _train_and_test(
     train(Training(start, data, recipe), device, path, progress)
     # Trained by this study, so its code has already been run.
     model = load_model(str(path), device, trust=True)
-    places = np.concatenate([job.fold.held_out, job.fold.familiar])
-    tested = kinds.data.select(places.tolist())
+    indices = np.concatenate([job.fold.held_out, job.fold.familiar])
+    tested = kinds.data.select(indices.tolist())
     table = pa.table(
         {
-            "place": places,
-            "held_out": np.arange(len(places)) < len(job.fold.held_out),
+            "place": indices,
+            "held_out": np.arange(len(indices)) < len(job.fold.held_out),
             "label": tested.labels.numpy(),
             "prediction": predict_held([model], DeviceDataset(tested, device))[0].cpu().numpy(),
         }

@@ -178,9 +178,9 @@ def _once(
         by_class.setdefault(icon.subclass, []).append(index)
     gone: set[int] = set()
     repeated: Counter[tuple[str, str]] = Counter()
-    for places in by_class.values():
-        for one, two in near_duplicates([looks[index] for index in places]).tolist():
-            first, second = places[one], places[two]
+    for indices in by_class.values():
+        for one, two in near_duplicates([looks[index] for index in indices]).tolist():
+            first, second = indices[one], indices[two]
             # The earlier style keeps the drawing; removed icons do not remove others.
             if first not in gone and second not in gone:
                 gone.add(second)

@@ -297,12 +297,12 @@ def _predict(
     for part in (data.seen, data.unseen):
         left = np.flatnonzero(~done[first : first + len(part)])
         for begin in range(0, len(left), AT_ONCE):
-            places = left[begin : begin + AT_ONCE]
-            (classes,) = predict_held([model], DeviceDataset(part.select(places.tolist()), device))
+            indices = left[begin : begin + AT_ONCE]
+            (classes,) = predict_held([model], DeviceDataset(part.select(indices.tolist()), device))
             parts.write(
-                PREDICTIONS, pa.table({ROW: first + places, "prediction": classes.cpu().numpy()})
+                PREDICTIONS, pa.table({ROW: first + indices, "prediction": classes.cpu().numpy()})
             )
-            step(len(places), "")
+            step(len(indices), "")
         first += len(part)
     parts.merge()
 

@@ -71,13 +71,13 @@ class LabeledImages:
         """Height and width in px."""
         return self.images.sizes[0]
 
-    def batch(self, places: Sequence[int]) -> Tensor:
+    def batch(self, indices: Sequence[int]) -> Tensor:
         """Return the images at these positions, uint8 (B, 3, H, W), without the transform."""
-        return self.images.batch(places) if self.pixels is None else self.pixels[list(places)]
+        return self.images.batch(indices) if self.pixels is None else self.pixels[list(indices)]
 
-    def select(self, places: Sequence[int]) -> "LabeledImages":
+    def select(self, indices: Sequence[int]) -> "LabeledImages":
         """Return a subset of the images; all class names are kept."""
-        positions = torch.tensor(list(places), dtype=torch.int64)
+        positions = torch.tensor(list(indices), dtype=torch.int64)
         pixels = None if self.pixels is None else self.pixels[positions]
         return replace(
             self,
@@ -109,15 +109,15 @@ class DeviceDataset:
                 stop = min(start + AT_ONCE, len(data))
                 self.pixels[start:stop] = data.batch(range(start, stop)).to(device)
 
-    def batch(self, places: Tensor) -> Tensor:
+    def batch(self, indices: Tensor) -> Tensor:
         """Return the training images at these positions, uint8 (B, 3, H, W).
 
-        `places`: the positions, a tensor on the CPU.
+        `indices`: the positions, a tensor on the CPU.
         """
         if self.pixels is not None:
-            images = self.pixels[places.to(self.device)]
+            images = self.pixels[indices.to(self.device)]
         else:
-            images = self.data.batch(places.tolist()).to(self.device)
+            images = self.data.batch(indices.tolist()).to(self.device)
         # Batch by batch: all images at once may not fit into memory.
         return images if self.data.transform is None else self.data.transform.apply(images)
 
@@ -220,9 +220,9 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
                 f"No image of {name!r} in {images.source} is left for training, because all of"
                 " them are in other classes as well: keep each image in one class only."
             )
-    places = range(len(images))
-    train = [position for position in places if ranks[position] not in chosen]
-    return images.take(train), images.take([p for p in places if ranks[p] in chosen])
+    indices = range(len(images))
+    train = [position for position in indices if ranks[position] not in chosen]
+    return images.take(train), images.take([p for p in indices if ranks[p] in chosen])
 
 
 def reject_shared(train: ImageSet, test: ImageSet) -> None:
@@ -261,10 +261,10 @@ def mean_and_deviation(data: LabeledImages, most: int = 10_000) -> tuple[Channel
     """
     # Evenly spaced, since datasets are usually sorted by class.
     step = max(1, len(data) // most)
-    places = list(range(0, len(data), step))
+    indices = list(range(0, len(data), step))
     total, square, count = torch.zeros(3), torch.zeros(3), 0
-    for start in range(0, len(places), 256):
-        part = data.batch(places[start : start + 256]).double() / 255
+    for start in range(0, len(indices), 256):
+        part = data.batch(indices[start : start + 256]).double() / 255
         # Not in place: the first sum promotes the totals to float64, which many pixels need.
         total = total + part.sum(dim=(0, 2, 3))
         square = square + (part * part).sum(dim=(0, 2, 3))

@@ -137,10 +137,10 @@ class Blocks:
         ]
         # Every process takes every count-th image of a batch, so that all get corrupted ones.
         column = torch.arange(self.batch_size)[self.world.rank :: self.world.count]
-        places = batches[:, column].flatten()
-        on_device = places.to(self.held.device)
-        images = mirror(self.held.batch(places), flips[places].to(self.held.device))
-        images = shift(images, offsets[places].to(self.held.device), self.recipe.crop)
+        indices = batches[:, column].flatten()
+        on_device = indices.to(self.held.device)
+        images = mirror(self.held.batch(indices), flips[indices].to(self.held.device))
+        images = shift(images, offsets[indices].to(self.held.device), self.recipe.crop)
         # `column` has positions in the batch of all processes, whose first images are corrupted.
         corrupted = torch.nonzero((column < self.corrupted).repeat(last - first))[:, 0]
         if self.mixture.entries and len(corrupted):

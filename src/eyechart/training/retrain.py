@@ -229,14 +229,14 @@ def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) 
     """
     # Mapped together, because names are numbered in the alphabetical order of all of them.
     labels = (*images.labels, *beside)
-    places = native_labels(labels, model.classes or 0, model.class_names)[: len(images)]
+    classes = native_labels(labels, model.classes or 0, model.class_names)[: len(images)]
     outputs, kept = model.classes or 0, model.label_map
     if kept is not None:
         outputs = kept.length
     # Outputs without training images need names as well.
     names = {
         int(position) if kept is None else kept.picked[int(position)]: label
-        for position, label in zip(places, images.labels, strict=True)
+        for position, label in zip(classes, images.labels, strict=True)
         if label is not None
     }
     all_names = [names.get(n, f"output {n}") for n in range(outputs)]
