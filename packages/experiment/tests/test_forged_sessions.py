@@ -167,7 +167,7 @@ def test_of_400_sessions_all_cheaters_are_excluded_and_at_most_2_percent_of_the_
     for number, kind in enumerate(kinds):
         study.admit(Robot(kind, (0, number, 8), Psychometric(lapse=0.05)))
     excluded = {
-        kind: [not one.verdict.counts for one in study.judged() if kinds[one.record.id] == kind]
+        kind: [not one.counts for one in study.judged() if kinds[one.record.id] == kind]
         for kind in ("attentive", *CHEATERS)
     }
     with capsys.disabled():

@@ -40,7 +40,7 @@ def contains_truth(study):
 
 
 def n_counted(study, kinds):
-    return Counter(kinds[one.record.id] for one in study.judged() if one.verdict.counts)
+    return Counter(kinds[one.record.id] for one in study.judged() if one.counts)
 
 
 def test_droppers_are_excluded_and_attentive_participants_are_kept():
@@ -71,7 +71,7 @@ def test_no_stimulus_has_more_responses_than_wanted_and_nobody_sees_a_source_twi
         shown = [trial.images[0].name for trial in (*one.record.responses, *one.record.dropped)]
         stimuli = {trial.stimulus for trial in (*one.record.responses, *one.record.dropped)}
         assert len(set(shown)) == len(stimuli)
-        if one.verdict.counts:
+        if one.counts:
             counts.update(response.stimulus for response in one.record.of("main"))
     assert max(counts.values()) <= 5 < 1000 < counts.total()
 
@@ -79,7 +79,7 @@ def test_no_stimulus_has_more_responses_than_wanted_and_nobody_sees_a_source_twi
 def test_bounds_of_dropped_trials_enclose_the_curve_and_are_those_of_the_counts():
     study, _ = simulate(seed=3, participants=20, sources=300)
     # as if no rule excluded those who drop trials
-    judged = [replace(one, verdict=replace(one.verdict, broken=())) for one in study.judged()]
+    judged = [replace(one, broken=()) for one in study.judged()]
     dropped = dropped_responses(judged)
     records = human_records(counted(judged), study.config, dropped=dropped)
     reference = Reference("simulated", records)

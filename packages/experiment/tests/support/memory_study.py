@@ -15,7 +15,7 @@ import numpy as np
 from eyechart.humans.human_responses import CLEAN, HumanResponses
 from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.export.export_tables import counted, dropped_responses, human_records
-from eyechart_experiment.quality.judging import JudgedSession, judge, judge_all
+from eyechart_experiment.quality.judging import JudgedSession, judge
 from eyechart_experiment.server.open_stimuli import OpenStimulus
 from eyechart_experiment.server.session_progress import SessionProgress, has_failed, planned
 from eyechart_experiment.server.trial_allocation import next_stimulus
@@ -162,8 +162,8 @@ class MemoryStudy:
         return record
 
     def judged(self) -> list[JudgedSession]:
-        """Return the sessions with their verdicts."""
-        return judge_all(self.records, self.config)
+        """Return the sessions with what the rules say of them."""
+        return [judge(record, self.config) for record in self.records]
 
     def human_responses(self) -> HumanResponses:
         """Return what an export would contain."""

@@ -88,9 +88,9 @@ def counted(
             tuple(names[image.digest] for image in response.images),
         )
         for session in judged
-        if session.verdict.counts or include_excluded
+        if session.counts or include_excluded
         for response in session.record.of("main")
-        if response.number not in session.verdict.invalid_reasons
+        if response.number not in session.invalid_reasons
     ]
 
 
@@ -134,7 +134,7 @@ def dropped_responses(judged: Sequence[JudgedSession]) -> tuple[DroppedResponse,
     dropped: dict[tuple[str, int], DroppedResponse] = {}
     for session in judged:
         subject = session.record.subject
-        for trial in session.record.dropped_of("main") if session.verdict.counts else ():
+        for trial in session.record.dropped_of("main") if session.counts else ():
             image = trial.images[0]
             # Keyed by stimulus: one that was shown again and dropped again is still one.
             dropped[subject, trial.stimulus] = DroppedResponse(
@@ -177,7 +177,7 @@ def human_records(
 def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
     """Yield one row per response to a trial in any role, with the columns of `trials_head`."""
     for session in judged:
-        record, verdict = session.record, session.verdict
+        record = session.record
         for response in record.responses:
             other_stamps = {
                 name: value for name, value in response.stamps.items() if name not in STAMPS
@@ -196,8 +196,8 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
                 response.correct,
                 response.rt_ms,
                 " ".join(response.flags),
-                " ".join(verdict.invalid_reasons.get(response.number, ())),
-                " ".join(rule for rule, _ in verdict.broken),
+                " ".join(session.invalid_reasons.get(response.number, ())),
+                " ".join(rule for rule, _ in session.broken),
                 _moment(response.served_at),
                 _moment(response.received_at),
                 *(_plain(response.stamps.get(name)) for name in STAMPS),
@@ -247,7 +247,7 @@ def dropped_rows(judged: Sequence[JudgedSession]) -> Rows:
                 _moment(trial.served_at),
                 _moment(trial.dropped_at),
                 numbers.get(trial.stimulus),
-                " ".join(rule for rule, _ in session.verdict.broken),
+                " ".join(rule for rule, _ in session.broken),
                 *(cell for image in trial.images for cell in _image_cells(image)),
             )
 
@@ -261,8 +261,8 @@ def session_rows(judged: Sequence[JudgedSession]) -> Rows:
             record.subject,
             record.platform,
             record.state,
-            session.verdict.counts,
-            " ".join(rule for rule, _ in session.verdict.broken),
+            session.counts,
+            " ".join(rule for rule, _ in session.broken),
             RULES_VERSION,
             len(record.of("qualification")),
             len(record.of("main")),
@@ -304,7 +304,7 @@ def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tu
 def exclusion_rows(judged: Sequence[JudgedSession]) -> Rows:
     """Yield one row for every rule that a session violates."""
     for session in judged:
-        for rule, detail in session.verdict.broken:
+        for rule, detail in session.broken:
             yield session.record.subject, rule, RULES_VERSION, detail
 
 

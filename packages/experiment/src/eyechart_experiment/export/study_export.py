@@ -45,7 +45,6 @@ from eyechart_experiment.quality.judging import (
 from eyechart_experiment.quality.rules import rules_text
 from eyechart_experiment.storage.database_tables import FAILED, FINISHED, ROBOT, StudyRow
 from eyechart_experiment.storage.experiment_folder import StudyFolder, connect_study
-from eyechart_experiment.storage.session_records import read_sessions
 from eyechart_experiment.study_config import StudyConfig, config_text, read_config
 
 JUDGEMENTS, TRIALS, STUDY = "judgements.csv", "trials.csv", "study.yaml"
@@ -73,7 +72,7 @@ class StudyExport:
     Attributes:
         out: The folder.
         config: The study's settings.
-        judged: All sessions, with their verdicts.
+        judged: All sessions, with what the rules say of them.
         kept: The main responses that count.
         reused: Responses to clean images that come from other studies.
         flow: The flow of participants.
@@ -111,7 +110,7 @@ class StudyExport:
         n_main = sum(
             len(session.record.of("main"))
             for session in self.judged
-            if session.verdict.counts or self.include_excluded
+            if session.counts or self.include_excluded
         )
         return n_main - len(self.kept)
 
@@ -138,12 +137,12 @@ def export(
         with study.database.reading() as db:
             if not study.database.is_sqlite:
                 db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-            judged = judge_all(read_sessions(db, study.id), config)
+            judged = judge_all(db, study.id, config)
             visits = db.get_one(StudyRow, study.id).visits
             for other in db.scalars(select(StudyRow).where(StudyRow.id != study.id)).all():
                 other_config = stored_config(other)
                 if other_config.kind == config.kind == "categorise":
-                    elsewhere += judge_all(read_sessions(db, other.id), other_config)
+                    elsewhere += judge_all(db, other.id, other_config)
         write_exclusions(study, judged)
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
@@ -249,7 +248,7 @@ def participant_flow(
     A session that violates several rules is listed under the first.
 
     Args:
-        judged: All sessions of the study, with their verdicts.
+        judged: All sessions of the study, with what the rules say of them.
         config: The study's settings.
         visits: How often the page was opened, including reloads.
         now: The current time.
@@ -280,13 +279,13 @@ def flow_text(flow: Sequence[FlowStep]) -> str:
 
 def _end(session: JudgedSession, config: StudyConfig, now: datetime) -> tuple[str, str]:
     """Return the step at which a session ends, and the rule that excludes it."""
-    record, verdict = session.record, session.verdict
+    record = session.record
     # Checked first, because the verdict on a session in progress may still change.
     if not has_ended(record, config, now):
         return PRESENT, ""
-    if not verdict.counts:
-        return EXCLUDED, verdict.broken[0][0]
-    has_any = any(response.number not in verdict.invalid_reasons for response in record.of("main"))
+    if not session.counts:
+        return EXCLUDED, session.broken[0][0]
+    has_any = any(response.number not in session.invalid_reasons for response in record.of("main"))
     return (COUNTED if has_any else EMPTY), ""
 
 

@@ -29,7 +29,7 @@ from eyechart_experiment.storage.database_tables import (
     StudyRow,
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
-from eyechart_experiment.storage.session_records import SessionRecord, read_sessions
+from eyechart_experiment.storage.session_records import SessionRecord
 from eyechart_experiment.study_config import StudyConfig
 
 SHOWN_DELTA_V = (0.2, 0.4, 0.6, 0.8)
@@ -93,12 +93,12 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
     config = study.config
     with study.database.reading() as db:
         status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
-        judged = judge_all(read_sessions(db, study.id), config)
+        judged = judge_all(db, study.id, config)
         kept = counted(judged)
         groups = tuple(_groups(db, study.id, kept))
     records = [session.record for session in judged]
     states = Counter(participant_state(record, config, now) for record in records)
-    n_counting = sum(len(session.record.of("main")) for session in judged if session.verdict.counts)
+    n_counting = sum(len(session.record.of("main")) for session in judged if session.counts)
     times = [
         (record.finished_at - record.created_at).total_seconds() / 60
         for record in records
@@ -106,7 +106,7 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
     ]
     # An active session may still satisfy the rules.
     ended = [session for session in judged if has_ended(session.record, config, now)]
-    reasons = Counter(rule for session in ended for rule, _ in session.verdict.broken)
+    reasons = Counter(rule for session in ended for rule, _ in session.broken)
     responses = human_records(kept, config) if config.kind == "categorise" else None
     judgements = (
         Judgement(*pair_of(item.response), item.subject, item.response.truth, item.response.choice)
@@ -118,7 +118,7 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         is_open=status == "open",
         groups=groups,
         participants={state: states.get(state, 0) for state in STATES},
-        excluded=sum(not session.verdict.counts for session in ended),
+        excluded=sum(not session.counts for session in ended),
         reasons=dict(reasons.most_common()),
         minutes=median(times) if times else None,
         left_out=n_counting - len(kept),

@@ -33,13 +33,14 @@ PILOT = "pilot"
 
 
 @dataclass(frozen=True)
-class SessionVerdict:
-    """The result of applying the rules to one session.
+class JudgedSession:
+    """A session and the result of applying the rules to it.
 
     `broken` has (rule, detail) for each violation. `invalid_reasons` maps the number of each trial
     that does not count to the reasons.
     """
 
+    record: SessionRecord
     broken: tuple[tuple[str, str], ...]
     invalid_reasons: dict[int, tuple[str, ...]]
 
@@ -49,22 +50,8 @@ class SessionVerdict:
         return not self.broken
 
 
-@dataclass(frozen=True)
-class JudgedSession:
-    """A session and its verdict."""
-
-    record: SessionRecord
-    verdict: SessionVerdict
-
-    @property
-    def has_new_reasons(self) -> bool:
-        """Whether the session violates rules that are not yet stored in the database."""
-        known = dict(self.record.excluded)
-        return bool(dict(self.verdict.broken).keys() - known.keys())
-
-
-def judge(record: SessionRecord, config: StudyConfig) -> SessionVerdict:
-    """Return the verdict on a session.
+def judge(record: SessionRecord, config: StudyConfig) -> JudgedSession:
+    """Apply the rules to a session.
 
     Exclusions stored in the database, including manual ones, count as well.
     """
@@ -74,12 +61,12 @@ def judge(record: SessionRecord, config: StudyConfig) -> SessionVerdict:
         detail = rule.test(record, config)
         if detail is not None:
             broken[rule.name] = detail
-    return SessionVerdict(tuple(broken.items()), invalid_reasons(record, config))
+    return JudgedSession(record, tuple(broken.items()), invalid_reasons(record, config))
 
 
-def judge_all(records: Sequence[SessionRecord], config: StudyConfig) -> list[JudgedSession]:
-    """Return the sessions with their verdicts."""
-    return [JudgedSession(record, judge(record, config)) for record in records]
+def judge_all(db: Db, study_id: int, config: StudyConfig) -> list[JudgedSession]:
+    """Apply the rules to all sessions of a study."""
+    return [judge(record, config) for record in read_sessions(db, study_id)]
 
 
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
@@ -95,7 +82,7 @@ def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
         # Its responses were given to others for a while; they count again.
         recount_session(db, session)
     (record,) = read_sessions(db, session.study_id, session.id)
-    return _rows(record, judge(record, config), {rule for rule, _ in record.excluded})
+    return _rows(judge(record, config), {rule for rule, _ in record.excluded})
 
 
 def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
@@ -131,8 +118,8 @@ def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
 def apply_rules(study: OpenStudy) -> int:
     """Store the exclusions of all sessions that have ended; return how many were not yet stored."""
     with study.database.reading() as db:
-        records = read_sessions(db, study.id)
-    return write_exclusions(study, judge_all(records, study.config))
+        judged = judge_all(db, study.id, study.config)
+    return write_exclusions(study, judged)
 
 
 def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
@@ -147,21 +134,22 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
     new = [
         session
         for session in judged
-        if has_ended(session.record, study.config, now) and session.has_new_reasons
+        if has_ended(session.record, study.config, now)
+        and dict(session.broken).keys() - dict(session.record.excluded).keys()
     ]
     if not new:
         return 0
     added = 0
     with study.database.writing() as db:
-        for record, verdict in ((session.record, session.verdict) for session in new):
+        for session in new:
             # Read again under the write lock: the server may have stored some of them meanwhile.
-            stored = select(ExclusionRow.rule).where(ExclusionRow.session_id == record.id)
-            rows = _rows(record, verdict, set(db.scalars(stored)))
+            stored = select(ExclusionRow.rule).where(ExclusionRow.session_id == session.record.id)
+            rows = _rows(session, set(db.scalars(stored)))
             db.add_all(rows)
             added += len(rows)
             # Without new rows, the responses were given back when the known ones were stored.
             if rows:
-                recount_session(db, db.get_one(SessionRow, record.id))
+                recount_session(db, db.get_one(SessionRow, session.record.id))
     return added
 
 
@@ -181,18 +169,19 @@ def stored_config(study: StudyRow) -> StudyConfig:
     return config_from(study.config, f"the database's study {study.name}")
 
 
-def _rows(record: SessionRecord, verdict: SessionVerdict, known: set[str]) -> list[ExclusionRow]:
+def _rows(session: JudgedSession, known: set[str]) -> list[ExclusionRow]:
     """Return rows for the rules that a session violates, except for rules in `known`."""
     return [
-        ExclusionRow(
-            session_id=record.id,
-            rule=rule,
-            detail=detail,
-            decided_at=datetime.now(UTC),
-        )
-        for rule, detail in verdict.broken
+        _exclusion(session.record.id, rule, detail)
+        for rule, detail in session.broken
         if rule not in known
     ]
+
+
+def _exclusion(session_id: int, rule: str, detail: str) -> ExclusionRow:
+    return ExclusionRow(
+        session_id=session_id, rule=rule, detail=detail, decided_at=datetime.now(UTC)
+    )
 
 
 def mark_pilot(study: OpenStudy, codes: Collection[str] | None) -> int:
@@ -225,13 +214,7 @@ def mark_pilot(study: OpenStudy, codes: Collection[str] | None) -> int:
             is_meant = codes is None or bool(wanted & {session.code, code})
             if not is_meant or session.id in marked:
                 continue
-            row = ExclusionRow(
-                session_id=session.id,
-                rule=PILOT,
-                detail="marked by experiment pilot",
-                decided_at=datetime.now(UTC),
-            )
-            db.add(row)
+            db.add(_exclusion(session.id, PILOT, "marked by experiment pilot"))
             recount_session(db, session)
             n_new += 1
     return n_new

@@ -59,7 +59,6 @@ from eyechart_experiment.storage.experiment_folder import (
     open_study,
     write_private,
 )
-from eyechart_experiment.storage.session_records import read_sessions
 from eyechart_experiment.storage.stimulus_counts import drop_all, recount_session
 from eyechart_experiment.storage.tokens import read_token
 from eyechart_experiment.study_config import choices_of
@@ -172,8 +171,8 @@ def excluded_by_kind(
 ) -> dict[Kind, tuple[int, int]]:
     """Return how many robots of each kind are excluded by the study's rules, and how many are."""
     with connect_study(folder) as study, study.database.reading() as db:
-        judged = judge_all(read_sessions(db, study.id), study.config)
-    counts = {one.record.subject: one.verdict.counts for one in judged}
+        judged = judge_all(db, study.id, study.config)
+    counts = {one.record.subject: one.counts for one in judged}
     rates: dict[Kind, tuple[int, int]] = {}
     for outcome in outcomes:
         n_excluded, n_robots = rates.get(outcome.kind, (0, 0))
