@@ -82,9 +82,9 @@ def test_the_status_page_needs_the_token_and_agrees_with_the_database(folder, mo
 def test_the_reading_counts_what_was_stored(folder):
     with connect_study(folder) as study:
         monitor = read_monitor(study, PayRates(Decimal(2), Decimal(1)), START)
-    assert monitor.cost == 4 * 3 + 2
-    assert monitor.outcomes["active"] + monitor.outcomes["left"] == 1
-    assert (monitor.outcomes["finished"], monitor.outcomes["failed"]) == (4, 1)
+    assert monitor["cost"] == 4 * 3 + 2
+    assert monitor["outcomes"]["active"] + monitor["outcomes"]["left"] == 1
+    assert (monitor["outcomes"]["finished"], monitor["outcomes"]["failed"]) == (4, 1)
     flagged = rows(
         folder.database_url,
         """SELECT count(*) FROM response r
@@ -95,9 +95,9 @@ def test_the_reading_counts_what_was_stored(folder):
         """SELECT count(*) FROM response r
         JOIN trial t ON t.id = r.trial_id WHERE t.role = 'main'""",
     )
-    assert monitor.flagged == pytest.approx(flagged[0][0] / main[0][0])
-    assert sum(count for count in monitor.filled.values()) == 60
-    assert monitor.minutes == pytest.approx(6)
+    assert monitor["flagged"] == pytest.approx(flagged[0][0] / main[0][0])
+    assert sum(count for count in monitor["filled"].values()) == 60
+    assert monitor["minutes"] == pytest.approx(6)
 
 
 def test_connections_with_half_sent_headers_are_closed_and_others_are_served(folder, monkeypatch):

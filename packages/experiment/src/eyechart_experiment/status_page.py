@@ -9,7 +9,6 @@ import binascii
 import hmac
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -36,12 +35,11 @@ from eyechart_experiment.server.problems import problem
 from eyechart_experiment.storage.database_tables import (
     ResponseRow,
     SessionRow,
-    StimulusImageRow,
-    StimulusRow,
     StudyRow,
     TrialRow,
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
+from eyechart_experiment.storage.stimulus_counts import group_stimuli, main_stimuli
 from eyechart_experiment.storage.tokens import status_token
 
 HOURS = 24
@@ -49,68 +47,10 @@ NEWEST = 2000
 """Number of the newest main responses from which the timing is judged."""
 
 
-@dataclass(frozen=True)
-class StimulusProgress:
-    """Main stimuli of one corruption or pair; `taken` counts responses and live trials."""
-
-    name: str
-    stimuli: int
-    full: int
-    taken: int
-    wanted: int
-
-
-@dataclass(frozen=True)
-class StudyMonitor:
-    """How a study is doing.
-
-    Attributes:
-        outcomes: Number of sessions by outcome.
-        excluded: Number of sessions that violate each quality rule.
-        groups: Progress for each corruption or pair.
-        filled: Number of main stimuli by how many responses they have.
-        hourly: Number of responses in each of the last `HOURS` hours, the newest last.
-        minutes: Median duration of finished sessions, in minutes.
-        hours_left: Estimated time until all responses are there, at the pace of the last hour.
-        cost: Pay of all sessions that ended, including the platform's fee.
-        n_newest: Number of the newest main responses, from which the timing is judged.
-        flagged: Fraction of them with a timing flag; None without responses.
-        refresh_hz: Number of participants by the refresh rate of their screen.
-    """
-
-    name: str
-    title: str
-    is_open: bool
-    now: datetime
-    outcomes: Mapping[str, int]
-    excluded: Mapping[str, int]
-    groups: tuple[StimulusProgress, ...]
-    filled: Mapping[int, int]
-    hourly: tuple[int, ...]
-    minutes: float | None
-    hours_left: float | None
-    cost: Decimal
-    currency: str
-    fee_text: str
-    n_newest: int
-    flagged: float | None
-    refresh_hz: Mapping[int, int]
-
-    @property
-    def taken(self) -> int:
-        """Number of main responses that are there or on their way."""
-        return sum(group.taken for group in self.groups)
-
-    @property
-    def wanted(self) -> int:
-        """Number of main responses wanted."""
-        return sum(group.wanted for group in self.groups)
-
-
 def read_monitor(
     study: OpenStudy, rates: PayRates, now: datetime, fee: float = 0.0, fee_text: str = ""
-) -> StudyMonitor:
-    """Return how a study is doing; nothing is written.
+) -> dict[str, object]:
+    """Return how a study is doing, as the values of the page; nothing is written.
 
     Args:
         study: The study.
@@ -122,65 +62,46 @@ def read_monitor(
     payments = read_payments(study, rates, now)
     with study.database.reading() as db:
         status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
-        groups, filled = _progress(db, study.id)
+        stimuli = main_stimuli(db, study.id)
         hourly = _hourly(db, study.id, now)
         newest, refresh_hz = _newest_flags(db, study.id), _refresh_rates(db, study.id)
-    left = sum(group.wanted - group.taken for group in groups)
-    total = sum((payment.amount for payment in payments), Decimal(0))
+    # A stimulus with too many responses must not make up for one that lacks some.
+    groups = group_stimuli(stimuli, {row.id: min(row.taken, row.capacity or 0) for row in stimuli})
+    n_responses = sum(group.n_responses for group in groups)
+    wanted = sum(group.wanted for group in groups)
+    pay = sum((payment.amount for payment in payments), Decimal(0))
     outcomes = Counter(payment.outcome for payment in payments)
+    broken = Counter(rule for payment in payments for rule in payment.excluded_by)
     finished = [payment.minutes for payment in payments if payment.outcome == "finished"]
-    return StudyMonitor(
-        name=study.config.name,
-        title=study.config.title,
-        is_open=status == "open",
-        now=now,
-        outcomes={name: outcomes[name] for name in get_args(SessionOutcome)},
-        excluded=dict(Counter(rule for row in payments for rule in row.excluded_by).most_common()),
-        groups=groups,
-        filled=filled,
-        hourly=hourly,
-        minutes=median(finished) if finished else None,
+    return {
+        "name": study.config.name,
+        "title": study.config.title,
+        "is_open": status == "open",
+        "now": now,
+        "outcomes": {name: outcomes[name] for name in get_args(SessionOutcome)},
+        # Sessions by the quality rule that they violate.
+        "excluded": dict(broken.most_common()),
+        "groups": groups,
+        # Responses that are there or on their way.
+        "taken": n_responses,
+        "wanted": wanted,
+        # Main stimuli by how many responses they have.
+        "filled": dict(sorted(Counter(row.taken for row in stimuli).items())),
+        # Responses in each of the last hours, the newest last.
+        "hourly": hourly,
+        "peak": max(hourly),
+        "minutes": median(finished) if finished else None,
         # The last hour and not the mean of all: the pace changes when a listing opens or pauses.
-        hours_left=left / hourly[-1] if hourly[-1] else None,
+        "hours_left": (wanted - n_responses) / hourly[-1] if hourly[-1] else None,
         # By way of text: 0.333 as a float has a long tail of binary digits.
-        cost=total * (1 + Decimal(str(fee))),
-        currency=rates.currency,
-        fee_text=fee_text,
-        n_newest=len(newest),
-        flagged=sum("timing" in flags for flags in newest) / len(newest) if newest else None,
-        refresh_hz=refresh_hz,
-    )
-
-
-def _progress(db: Db, study_id: int) -> tuple[tuple[StimulusProgress, ...], dict[int, int]]:
-    query = (
-        select(
-            StimulusRow.pair, StimulusImageRow.corruption, StimulusRow.taken, StimulusRow.capacity
-        )
-        .join(StimulusImageRow, StimulusImageRow.stimulus_id == StimulusRow.id)
-        .where(
-            StimulusRow.study_id == study_id,
-            StimulusRow.role == "main",
-            # The first image stands for a pair, which would otherwise count twice.
-            StimulusImageRow.place == 0,
-        )
-    )
-    counts: dict[str, list[tuple[int, int]]] = {}
-    for pair, corruption, taken, capacity in db.execute(query):
-        counts.setdefault(pair or corruption, []).append((taken, capacity or 0))
-    groups = tuple(
-        StimulusProgress(
-            name,
-            stimuli=len(rows),
-            full=sum(taken >= wanted for taken, wanted in rows),
-            # A stimulus with too many responses must not make up for one that lacks some.
-            taken=sum(min(taken, wanted) for taken, wanted in rows),
-            wanted=sum(wanted for _, wanted in rows),
-        )
-        for name, rows in sorted(counts.items())
-    )
-    filled = Counter(taken for rows in counts.values() for taken, _ in rows)
-    return groups, dict(sorted(filled.items()))
+        "cost": pay * (1 + Decimal(str(fee))),
+        "currency": rates.currency,
+        "fee_text": fee_text,
+        "n_newest": len(newest),
+        "flagged": sum("timing" in flags for flags in newest) / len(newest) if newest else None,
+        # Participants by the refresh rate of their screen.
+        "refresh_hz": refresh_hz,
+    }
 
 
 def _hourly(db: Db, study_id: int, now: datetime) -> tuple[int, ...]:
@@ -233,9 +154,9 @@ def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = No
     """Add the status page to a study's server."""
     planned = prices or Prices()
     token, lock = status_token(study.secret), Lock()
-    kept: TTLCache[str, StudyMonitor] = TTLCache(maxsize=1, ttl=FRESH_S)
+    kept: TTLCache[str, Mapping[str, object]] = TTLCache(maxsize=1, ttl=FRESH_S)
 
-    def read() -> StudyMonitor:
+    def read() -> Mapping[str, object]:
         # Waiting requests get the reading for which they wait.
         with lock:
             monitor = kept.get("monitor")
@@ -259,11 +180,11 @@ def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = No
         return Response(_file("status.css"), media_type="text/css")
 
 
-def page_html(monitor: StudyMonitor) -> str:
+def page_html(monitor: Mapping[str, object]) -> str:
     """Return the status page."""
     # Names of studies and rules are escaped.
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return template.from_string(_file("status.html")).render(m=monitor, peak=max(monitor.hourly))
+    return template.from_string(_file("status.html")).render(monitor)
 
 
 def _locked(request: Request, token: str) -> Response | None:

@@ -5,6 +5,7 @@
 
 import shlex
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from eyechart_experiment.export.study_status import RateInterval, StimulusGroup, StudyStatus
+    from eyechart_experiment.export.study_status import RateInterval, StudyStatus
     from eyechart_experiment.storage.experiment_folder import StudyFolder
+    from eyechart_experiment.storage.stimulus_counts import StimulusGroup
 
 
 MOST_ROWS = 24
@@ -82,11 +84,13 @@ def _look(folder: "StudyFolder") -> "StudyStatus":
 def _page(state: "StudyStatus") -> "RenderableType":
     from rich.console import Group as Together
 
-    table = _pairs(state) if state.kind == "same-different" else _curves(state)
-    rows = _shown(state)
-    more = len(state.groups) - len(rows)
-    rest = [f"… and {more} more, which are at least as complete."] if more else []
-    return Together("\n".join(_head(state)), table, *rest)
+    rows, more = list(state.groups), len(state.groups) - MOST_ROWS
+    if more > 0:
+        # The least complete ones.
+        rows = sorted(rows, key=lambda group: group.n_responses / max(group.wanted, 1))[:MOST_ROWS]
+    show = _pairs if state.kind == "same-different" else _curves
+    rest = [f"… and {more} more, which are at least as complete."] if more > 0 else []
+    return Together("\n".join(_head(state)), show(state, rows), *rest)
 
 
 def _head(state: "StudyStatus") -> list[str]:
@@ -115,29 +119,20 @@ def _head(state: "StudyStatus") -> list[str]:
     return lines
 
 
-def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
-    """Return the groups to show: all of them or, if there are too many, the least complete."""
-    if len(state.groups) <= MOST_ROWS:
-        return list(state.groups)
-    return sorted(state.groups, key=lambda group: group.n_responses / max(group.wanted, 1))[
-        :MOST_ROWS
-    ]
-
-
-def _curves(state: "StudyStatus") -> "RenderableType":
+def _curves(state: "StudyStatus", groups: "Sequence[StimulusGroup]") -> "RenderableType":
     from eyechart_experiment.export.study_status import SHOWN_DELTA_V
 
     table = _table("corruption", *(f"acc. at Δv {delta_v:g}" for delta_v in SHOWN_DELTA_V))
-    for group in _shown(state):
+    for group in groups:
         rates = state.curves.get(group.name, (None,) * len(SHOWN_DELTA_V))
         table.add_row(group.name, f"{group.n_responses:,}/{group.wanted:,}", *map(_rate, rates))
     return table
 
 
-def _pairs(state: "StudyStatus") -> "RenderableType":
+def _pairs(state: "StudyStatus", groups: "Sequence[StimulusGroup]") -> "RenderableType":
     table = _table("pair", "correct", "participants", "verdict so far")
     by_name = {f"{pair.a}|{pair.b}": pair for pair in state.pairs}
-    for group in _shown(state):
+    for group in groups:
         pair = by_name.get(group.name)
         cells = ["", "", ""]
         if pair is not None:
@@ -159,7 +154,10 @@ def _table(first: str, *columns: str) -> "Table":
 
 
 def _rate(rate: "RateInterval | None") -> str:
-    return "–" if rate is None else f"{rate.value:.2f} {rate.low:.2f}–{rate.high:.2f}"
+    if rate is None:
+        return "–"
+    value, low, high = rate
+    return f"{value:.2f} {low:.2f}–{high:.2f}"
 
 
 @examples(

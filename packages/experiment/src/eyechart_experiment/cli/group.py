@@ -8,17 +8,8 @@ from eyechart_experiment.cli.serve import backup, close, forget, pilot, restore,
 from eyechart_experiment.cli.simulate import simulate
 
 app = CommandLine(help="Collect human responses in a browser experiment.")
-app.command("new")(new)
-app.command("preregister")(preregister)
-app.command("serve")(serve)
-app.command("backup")(backup)
-app.command("restore")(restore)
-app.command("status")(status)
-app.command("export")(export)
-app.command("payments")(payments)
-app.command("verify")(verify)
-app.command("close")(close)
-app.command("pilot")(pilot)
-app.command("withdraw")(withdraw)
-app.command("forget")(forget)
-app.command("simulate")(simulate)
+for command in (
+    new, preregister, serve, backup, restore, status, export, payments, verify, close, pilot,
+    withdraw, forget, simulate,
+):  # fmt: skip
+    app.command()(command)

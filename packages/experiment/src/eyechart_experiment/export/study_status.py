@@ -1,13 +1,11 @@
 """Report a study's progress: responses, participants, exclusions and preliminary accuracy."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
 from eyechart.humans.human_responses import CLEAN, HumanResponses, Judgement
@@ -15,7 +13,6 @@ from eyechart.humans.reference import Reference
 from eyechart.humans.same_different import PairResult, analyze
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 from eyechart_experiment.export.export_tables import (
-    CountedResponse,
     counted,
     human_records,
     pair_of,
@@ -24,12 +21,15 @@ from eyechart_experiment.quality.judging import has_ended, has_left, judge_all
 from eyechart_experiment.storage.database_tables import (
     ACTIVE,
     FAILED,
-    StimulusImageRow,
-    StimulusRow,
     StudyRow,
 )
 from eyechart_experiment.storage.experiment_folder import OpenStudy
 from eyechart_experiment.storage.session_records import SessionRecord
+from eyechart_experiment.storage.stimulus_counts import (
+    StimulusGroup,
+    group_stimuli,
+    main_stimuli,
+)
 from eyechart_experiment.study_config import StudyConfig
 
 SHOWN_DELTA_V = (0.2, 0.4, 0.6, 0.8)
@@ -40,24 +40,8 @@ GOING, DONE, NOT_PASSED, LEFT = "active now", "finished", "not qualified", "drop
 STATES = (GOING, DONE, NOT_PASSED, LEFT)
 
 
-@dataclass(frozen=True)
-class StimulusGroup:
-    """The main stimuli of one corruption or pair; `full` counts those with all wanted responses."""
-
-    name: str
-    stimuli: int
-    full: int
-    n_responses: int
-    wanted: int
-
-
-@dataclass(frozen=True)
-class RateInterval:
-    """A rate with its 95 % confidence interval."""
-
-    value: float
-    low: float
-    high: float
+RateInterval = tuple[float, float, float]
+"""A rate with its 95 % confidence interval."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +79,7 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
         judged = judge_all(db, study.id, config)
         kept = counted(judged)
-        groups = tuple(_groups(db, study.id, kept))
+        stimuli = main_stimuli(db, study.id)
     records = [session.record for session in judged]
     states = Counter(participant_state(record, config, now) for record in records)
     n_counting = sum(len(session.record.of("main")) for session in judged if session.counts)
@@ -116,14 +100,14 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         name=config.name,
         kind=config.kind,
         is_open=status == "open",
-        groups=groups,
+        groups=group_stimuli(stimuli, Counter(item.response.stimulus for item in kept)),
         participants={state: states.get(state, 0) for state in STATES},
         excluded=sum(not session.counts for session in ended),
         reasons=dict(reasons.most_common()),
         minutes=median(times) if times else None,
         left_out=n_counting - len(kept),
-        clean=None if responses is None else clean_rate(responses),
-        curves={} if responses is None else running_curves(responses),
+        clean=None if responses is None else _clean_rate(responses),
+        curves={} if responses is None else _running_curves(responses),
         pairs=tuple(analyze(judgements)) if responses is None else (),
     )
 
@@ -135,16 +119,16 @@ def participant_state(record: SessionRecord, config: StudyConfig, now: datetime)
     return NOT_PASSED if record.state == FAILED else DONE
 
 
-def clean_rate(responses: HumanResponses) -> RateInterval | None:
+def _clean_rate(responses: HumanResponses) -> RateInterval | None:
     """Return the accuracy on clean images with its Wilson interval; None if nobody responded."""
     correct = responses.correct[responses.corruption == CLEAN]
     if not len(correct):
         return None
     share = float(correct.mean())
-    return RateInterval(share, *wilson_interval(share, len(correct), CONFIDENCE))
+    return share, *wilson_interval(share, len(correct), CONFIDENCE)
 
 
-def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
+def _running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
     """Return human accuracy, with bootstrap intervals, by corruption at SHOWN_DELTA_V."""
     reference = Reference("running", responses)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}
@@ -162,34 +146,8 @@ def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | 
         for delta_v in SHOWN_DELTA_V:
             is_seen = any(start <= delta_v <= end for start, end in curve.observed)
             low, high = curve.band(delta_v)
-            rate = RateInterval(float(curve(delta_v)), float(low), float(high))
+            rate = float(curve(delta_v)), float(low), float(high)
             # Beyond the observed ranges the curve is extrapolated.
             rates.append(rate if is_seen else None)
         curves[name] = tuple(rates)
     return curves
-
-
-def _groups(db: Db, study_id: int, kept: Sequence[CountedResponse]) -> list[StimulusGroup]:
-    have = Counter(item.response.stimulus for item in kept)
-    rows: dict[str, list[tuple[int, int]]] = {}
-    query = (
-        select(StimulusRow.id, StimulusRow.capacity, StimulusRow.pair, StimulusImageRow.corruption)
-        .join(StimulusImageRow, StimulusImageRow.stimulus_id == StimulusRow.id)
-        .where(
-            StimulusRow.study_id == study_id,
-            StimulusRow.role == "main",
-            StimulusImageRow.place == 0,
-        )
-    )
-    for stimulus, capacity, pair, corruption in db.execute(query):
-        rows.setdefault(pair or corruption, []).append((have[stimulus], capacity or 0))
-    return [
-        StimulusGroup(
-            name,
-            stimuli=len(counts),
-            full=sum(responses >= wanted for responses, wanted in counts),
-            n_responses=sum(number for number, _ in counts),
-            wanted=sum(wanted for _, wanted in counts),
-        )
-        for name, counts in sorted(rows.items(), key=lambda item: (item[0] != CLEAN, item[0]))
-    ]

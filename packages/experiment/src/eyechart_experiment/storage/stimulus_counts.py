@@ -3,19 +3,22 @@
 A trial may stay live until its lease expires, after `lease_minutes` (see `study_config`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Row, and_, bindparam, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session as Db
 
 from eyechart_experiment.storage.database_tables import (
+    CLEAN,
     DROPPED,
     EXPIRED,
     LIVE,
     RESPONDED,
     ExclusionRow,
     SessionRow,
+    StimulusImageRow,
     StimulusRow,
     TrialRow,
 )
@@ -119,4 +122,60 @@ def recount(db: Db, condition: ColumnElement[bool]) -> None:
         .where(wanted)
         .values(taken=counts)
         .execution_options(synchronize_session=False)
+    )
+
+
+@dataclass(frozen=True)
+class StimulusGroup:
+    """The main stimuli of one corruption or pair; `full` counts those with all wanted responses."""
+
+    name: str
+    stimuli: int
+    full: int
+    n_responses: int
+    wanted: int
+
+
+def main_stimuli(db: Db, study_id: int) -> Sequence[Row[int, str, int, int | None]]:
+    """Return id, corruption or pair, `taken` and capacity of a study's main stimuli."""
+    query = (
+        select(
+            StimulusRow.id,
+            func.coalesce(StimulusRow.pair, StimulusImageRow.corruption).label("name"),
+            StimulusRow.taken,
+            StimulusRow.capacity,
+        )
+        .join(StimulusImageRow, StimulusImageRow.stimulus_id == StimulusRow.id)
+        .where(
+            StimulusRow.study_id == study_id,
+            StimulusRow.role == "main",
+            # The first image stands for a pair, which would otherwise count twice.
+            StimulusImageRow.place == 0,
+        )
+    )
+    return db.execute(query).all()
+
+
+def group_stimuli(
+    stimuli: Sequence[Row[int, str, int, int | None]], n_responses: Mapping[int, int]
+) -> tuple[StimulusGroup, ...]:
+    """Return how complete each corruption or pair is, the clean images first.
+
+    Args:
+        stimuli: The main stimuli.
+        n_responses: Number of responses to each of them, by id.
+    """
+    rows: dict[str, list[tuple[int, int]]] = {}
+    for stimulus in stimuli:
+        counts = (n_responses.get(stimulus.id, 0), stimulus.capacity or 0)
+        rows.setdefault(stimulus.name, []).append(counts)
+    return tuple(
+        StimulusGroup(
+            name,
+            stimuli=len(counts),
+            full=sum(responses >= wanted for responses, wanted in counts),
+            n_responses=sum(responses for responses, _ in counts),
+            wanted=sum(wanted for _, wanted in counts),
+        )
+        for name, counts in sorted(rows.items(), key=lambda item: (item[0] != CLEAN, item[0]))
     )
