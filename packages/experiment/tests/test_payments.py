@@ -13,7 +13,7 @@ from experiment_invariants import rows
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
 from eyechart_experiment.payments import PayRates
-from eyechart_experiment.recruiters import platform_fees
+from eyechart_experiment.recruiters import PLATFORM_FEES
 from eyechart_experiment.storage.tokens import make_token, read_token
 
 CODES = {"prolific_code": "CDONE", "prolific_failed": "CFAIL", "prolific_screened": "CFEW"}
@@ -146,7 +146,7 @@ def copy(folder, tmp_path):
 
 
 def test_fees_have_a_date_and_a_source(run, folder):
-    fees = platform_fees()
+    fees = PLATFORM_FEES
     assert fees["prolific"].fraction == 0.333 and fees["mturk-10"].fraction == 0.4
     for fee in fees.values():
         assert fee.source.startswith("https://") and datetime.fromisoformat(fee.read_on)

@@ -10,10 +10,9 @@ from typing import get_args
 import pytest
 
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart_experiment.recruiters import RECRUITERS, recruiter_settings
+from eyechart_experiment.recruiters import RECRUITER_SETTINGS, RECRUITERS
 from eyechart_experiment.recruiters.recruiter import (
     BadIds,
-    Departure,
     Outcome,
     Preview,
     Recruiter,
@@ -40,8 +39,8 @@ def by_name(site: Recruiter) -> str:
 
 def leave(site: Recruiter, outcome: Outcome = "finished", **settings: str):
     stored = site.arrive(IDS[site.name]).ids
-    full = dict.fromkeys(recruiter_settings(), "") | settings
-    return site.complete(Departure(ids=stored, settings=full, code="OURS", outcome=outcome))
+    full = dict.fromkeys(RECRUITER_SETTINGS, "") | settings
+    return site.complete(stored, full, "OURS", outcome)
 
 
 def test_there_are_three_and_the_pages_have_a_file_for_each():
@@ -55,8 +54,8 @@ def test_there_are_three_and_the_pages_have_a_file_for_each():
 def test_every_site_says_what_it_is(site):
     assert site.title and "HOST/s/study" in site.address_help("https://HOST/s/study")
     assert not site.parameters or site.person in site.parameters
-    for setting in site.settings:
-        assert re.fullmatch(r"[a-z_]+", setting.name) and setting.help.endswith(".")
+    for name, text in site.settings.items():
+        assert re.fullmatch(r"[a-z_]+", name) and text.endswith(".")
     for host in (*site.form_hosts, *site.frame_hosts):
         assert re.fullmatch(r"https://[a-z.]+", host)
 
@@ -110,8 +109,7 @@ def test_mechanical_turk_previews_are_nobody_and_forms_go_to_its_hosts_only():
     assert done.action == "https://workersandbox.mturk.com/mturk/externalSubmit"
     # nothing that the worker's browser could turn into another outcome
     assert done.fields == {"assignmentId": "A1", "code": "OURS"} == leave(site, "failed").fields
-    forgotten = Departure(ids={}, settings={}, code="OURS", outcome="finished")
-    assert site.complete(forgotten).way == "code"
+    assert site.complete({}, {}, "OURS", "finished").way == "code"
 
 
 def test_prolific_gets_its_own_codes():

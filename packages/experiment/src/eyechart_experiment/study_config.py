@@ -14,7 +14,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, fields_of
 from eyechart.core.registry import one_of, unknown_name
 from eyechart_experiment.languages import DEFAULT, LANGUAGES, read_texts
-from eyechart_experiment.recruiters import recruiter_settings
+from eyechart_experiment.recruiters import RECRUITER_SETTINGS
 
 KINDS = ("categorise", "same-different")
 SURVEYS = ("none", "eyesight")
@@ -168,7 +168,7 @@ class StudyConfig:
     @property
     def recruiter_settings(self) -> dict[str, str]:
         """All settings of the recruitment platforms; a setting that the study lacks is ""."""
-        return {name: self.site_settings.get(name, "") for name in recruiter_settings()}
+        return {name: self.site_settings.get(name, "") for name in RECRUITER_SETTINGS}
 
     def plain(self) -> dict[str, str | int | float]:
         """Return all settings by name, as stored in files and in the database."""
@@ -198,7 +198,7 @@ def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
     Raises:
         UsageError: If a setting is missing, is unknown, has the wrong type or is out of range.
     """
-    declared, site_names = fields_of(StudyConfig), recruiter_settings()
+    declared, site_names = fields_of(StudyConfig), RECRUITER_SETTINGS
     for name, value in settings.items():
         if name not in {**declared, **site_names}:
             raise unknown_name(f"setting in {origin}", str(name), {**declared, **site_names})

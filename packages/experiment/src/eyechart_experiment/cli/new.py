@@ -11,7 +11,7 @@ from eyechart.cli.shared.stop import Stop
 from eyechart.core.options import Field, Option
 from eyechart_experiment.design.budget import Prices
 from eyechart_experiment.design.study_settings import StudyRequest
-from eyechart_experiment.recruiters import platform_warnings, recruiter_settings
+from eyechart_experiment.recruiters import RECRUITER_SETTINGS, platform_warnings
 from eyechart_experiment.study_config import STUDY, StudyConfig
 
 
@@ -35,7 +35,7 @@ def config_fields() -> list[Field]:
             is_keyword=True,
             is_shared=True,
         )
-        for name, text in recruiter_settings().items()
+        for name, text in RECRUITER_SETTINGS.items()
     ]
     return optional + of_sites
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
-from eyechart_experiment.recruiters import DEFAULT_FEE, platform_fees
+from eyechart_experiment.recruiters import DEFAULT_FEE, PLATFORM_FEES
 from eyechart_experiment.study_config import StudyConfig
 
 GROUP = "Budget"
@@ -43,7 +43,7 @@ class Prices:
     fee_of: Annotated[
         str,
         Option(
-            help=f"Platform whose published fee is used: {one_of(tuple(platform_fees()))}.",
+            help=f"Platform whose published fee is used: {one_of(tuple(PLATFORM_FEES))}.",
             group=GROUP,
             metavar="PLATFORM",
             is_advanced=True,
@@ -74,7 +74,7 @@ class Prices:
     @property
     def fee_fraction(self) -> float:
         """The platform's fee as a fraction of the pay."""
-        return platform_fees()[self.fee_of].fraction if self.fee is None else self.fee
+        return PLATFORM_FEES[self.fee_of].fraction if self.fee is None else self.fee
 
     @property
     def fee_text(self) -> str:
@@ -82,7 +82,7 @@ class Prices:
         text = f"{self.fee_fraction:.1%}"
         if self.fee is not None:
             return text
-        fee = platform_fees()[self.fee_of]
+        fee = PLATFORM_FEES[self.fee_of]
         return f"{text} ({fee.name}: {fee.applies_to}; {fee.source}, {fee.read_on})"
 
     def check(self) -> None:
@@ -91,8 +91,8 @@ class Prices:
             raise UsageError(f"pay must be an hourly amount of at least 0, got {self.pay}.")
         if self.fee is not None and not 0 <= self.fee < math.inf:
             raise UsageError(f"fee must be a fraction of the pay, such as 0.2, got {self.fee}.")
-        if self.fee_of not in platform_fees():
-            raise unknown_name("platform fee", self.fee_of, platform_fees())
+        if self.fee_of not in PLATFORM_FEES:
+            raise unknown_name("platform fee", self.fee_of, PLATFORM_FEES)
         if not 0 <= self.excluded < 1:
             raise UsageError(
                 f"expect-excluded must be a fraction of the participants, in [0, 1), got"

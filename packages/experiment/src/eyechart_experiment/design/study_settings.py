@@ -14,7 +14,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import unknown_name
 from eyechart_experiment.languages import DEFAULT, read_texts
-from eyechart_experiment.recruiters import recruiter_settings
+from eyechart_experiment.recruiters import RECRUITER_SETTINGS
 from eyechart_experiment.study_config import KINDS, STUDY, TRIALS, StudyConfig, config_from
 
 Parsed = TypeVar("Parsed")
@@ -188,7 +188,7 @@ def gather_settings(
         "title": texts[f"study.title.{kind}"],
         "consent": texts[f"study.consent.{kind}"],
         "survey": "eyesight",
-        **dict.fromkeys(recruiter_settings(), ""),
+        **dict.fromkeys(RECRUITER_SETTINGS, ""),
     }
     if "consent" not in chosen and chosen.get("survey", "eyesight") == "eyesight":
         defaults["consent"] = f"{defaults['consent']}\n\n{texts['study.consent.eyesight']}"

@@ -1,7 +1,4 @@
-"""The recruitment platforms; each module except `recruiter` declares one as `RECRUITER`.
-
-`api` has what their programming interfaces share.
-"""
+"""The recruitment platforms; each module except `recruiter` declares one as `RECRUITER`."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -21,18 +18,15 @@ for _module in iter_modules(__path__, f"{__name__}."):
         RECRUITERS.add(_recruiter.name, _recruiter)
 
 
-def recruiter_settings() -> dict[str, str]:
-    """Return the help text of every platform-specific study setting, by name."""
-    return {
-        setting.name: setting.help
-        for recruiter in RECRUITERS.values()
-        for setting in recruiter.settings
-    }
+RECRUITER_SETTINGS: Mapping[str, str] = {
+    name: text for recruiter in RECRUITERS.values() for name, text in recruiter.settings.items()
+}
+"""Help text of every platform-specific study setting, by name."""
 
-
-def platform_fees() -> dict[str, PlatformFee]:
-    """Return the fees of all platforms, by name."""
-    return {fee.name: fee for recruiter in RECRUITERS.values() for fee in recruiter.fees}
+PLATFORM_FEES: Mapping[str, PlatformFee] = {
+    fee.name: fee for recruiter in RECRUITERS.values() for fee in recruiter.fees
+}
+"""Fees of all platforms, by name."""
 
 
 def platform_warnings(settings: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from eyechart_experiment.recruiters.recruiter import (
     Arrival,
     Completion,
-    Departure,
+    Outcome,
     Recruiter,
     check_id,
 )
@@ -32,9 +32,11 @@ class PlainLink(Recruiter):
         # No ids: nobody is paid through a plain link, so that none need to be stored.
         return Arrival(self.name, client, {})
 
-    def complete(self, departure: Departure) -> Completion:
+    def complete(
+        self, ids: Mapping[str, str], settings: Mapping[str, str], code: str, outcome: Outcome
+    ) -> Completion:
         """Return the completion code."""
-        return Completion(way="code", code=departure.code)
+        return Completion(way="code", code=code)
 
 
 RECRUITER = PlainLink()

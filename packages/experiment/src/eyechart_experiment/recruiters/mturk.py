@@ -6,7 +6,7 @@ from eyechart_experiment.recruiters.recruiter import (
     Arrival,
     BadIds,
     Completion,
-    Departure,
+    Outcome,
     PlatformFee,
     Preview,
     Recruiter,
@@ -61,16 +61,17 @@ class MechanicalTurk(Recruiter):
                 check_id(name, value)
         return Arrival(self.name, own_ids[self.person], own_ids)
 
-    def complete(self, departure: Departure) -> Completion:
+    def complete(
+        self, ids: Mapping[str, str], settings: Mapping[str, str], code: str, outcome: Outcome
+    ) -> Completion:
         """Return the form to submit, or only a completion code if the ids were deleted."""
-        ids = departure.ids
         if not ids:
-            return Completion(way="code", code=departure.code)
+            return Completion(way="code", code=code)
         # No outcome: whoever is paid for what is decided by the code, which the server knows, not
         # by a field that the worker's browser sends.
-        fields = {"assignmentId": ids["assignmentId"], "code": departure.code}
+        fields = {"assignmentId": ids["assignmentId"], "code": code}
         action = ids["turkSubmitTo"] + SUBMIT
-        return Completion(way="form", code=departure.code, action=action, fields=fields)
+        return Completion(way="form", code=code, action=action, fields=fields)
 
     def _submit_host(self, url: str, more_hosts: tuple[str, ...]) -> str:
         """Return the origin to which the form is sent; raise `BadIds` if it is not allowed."""

@@ -1,15 +1,14 @@
 """Prolific, which adds its ids to the address; participants return with a completion code."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 from urllib.parse import urlencode
 
 from eyechart_experiment.recruiters.recruiter import (
     Completion,
-    Departure,
     Outcome,
     PlatformFee,
     Recruiter,
-    RecruiterSetting,
 )
 
 COMPLETE = "https://app.prolific.com/submissions/complete"
@@ -24,12 +23,6 @@ CODES: Mapping[Outcome, str] = {
 """The setting with Prolific's completion code, for each outcome of a session."""
 
 
-def _with_ids(address: str) -> str:
-    """Return an address with placeholders, which Prolific replaces by its ids."""
-    # Not percent-encoded: Prolific looks for {{%NAME%}} literally.
-    return f"{address}?" + "&".join(f"{name}={{{{%{name}%}}}}" for name in PARAMETERS)
-
-
 class Prolific(Recruiter):
     """Prolific learns a session's outcome from the completion code that the participant returns."""
 
@@ -37,28 +30,29 @@ class Prolific(Recruiter):
     title = "Prolific"
     parameters = PARAMETERS
     person = "PROLIFIC_PID"
-    settings = (
-        RecruiterSetting("prolific_code", "Prolific's completion code."),
-        RecruiterSetting("prolific_failed", "Prolific's code for a failed qualification."),
-        RecruiterSetting(
-            "prolific_screened", "Prolific's code for participants who get too few trials."
-        ),
-    )
+    settings: ClassVar[Mapping[str, str]] = {
+        "prolific_code": "Prolific's completion code.",
+        "prolific_failed": "Prolific's code for a failed qualification.",
+        "prolific_screened": "Prolific's code for participants who get too few trials.",
+    }
     fees = (
         PlatformFee("prolific", 0.333, "academic and non-profit", PRICING, FEES_READ),
         PlatformFee("prolific-corporate", 0.428, "companies", PRICING, FEES_READ),
     )
 
     def address_help(self, address: str) -> str:
-        """Return the address with Prolific's placeholders for its ids."""
-        return _with_ids(address)
+        """Return the address with placeholders, which Prolific replaces by its ids."""
+        # Not percent-encoded: Prolific looks for {{%NAME%}} literally.
+        return f"{address}?" + "&".join(f"{name}={{{{%{name}%}}}}" for name in PARAMETERS)
 
-    def complete(self, departure: Departure) -> Completion:
+    def complete(
+        self, ids: Mapping[str, str], settings: Mapping[str, str], code: str, outcome: Outcome
+    ) -> Completion:
         """Return the link back to Prolific, or only a code if the study has no Prolific code."""
-        code = departure.settings.get(CODES[departure.outcome], "")
-        if not code:
-            return Completion(way="code", code=departure.code)
-        return Completion(way="redirect", code=code, url=f"{COMPLETE}?{urlencode({'cc': code})}")
+        own = settings.get(CODES[outcome], "")
+        if not own:
+            return Completion(way="code", code=code)
+        return Completion(way="redirect", code=own, url=f"{COMPLETE}?{urlencode({'cc': own})}")
 
     def warnings(self, settings: Mapping[str, str]) -> list[str]:
         """Return a sentence for each outcome with which participants cannot return."""

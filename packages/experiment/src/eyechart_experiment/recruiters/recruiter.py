@@ -37,16 +37,6 @@ class Arrival:
     ids: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Departure:
-    """A participant whose session has ended: stored ids, platform settings, code and outcome."""
-
-    ids: Mapping[str, str]
-    settings: Mapping[str, str]
-    code: str
-    outcome: Outcome
-
-
 @dataclass(frozen=True, kw_only=True)
 class Completion:
     """How a participant returns: `action` and `fields` describe a form, `url` a redirect."""
@@ -56,17 +46,6 @@ class Completion:
     action: str = ""
     url: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class RecruiterSetting:
-    """A platform-specific text setting of a study, which is also an option of `experiment new`.
-
-    Its value is confidential and is left empty in exports of the study.
-    """
-
-    name: str
-    help: str
 
 
 @dataclass(frozen=True)
@@ -91,6 +70,8 @@ class Recruiter(ABC):
         person: The parameter that identifies the participant.
         secret: The parameter that nobody but the participant knows, if there is one. Whoever comes
             with the stored one resumes a session in any browser.
+        settings: Settings of a study for this platform, which are also options of `experiment
+            new`, and their help texts. Values are confidential: exports leave them empty.
         form_hosts: Hosts to which the last page may send a form.
         frame_hosts: Hosts that may show the pages in an iframe.
         fees: What the platform charges, for estimates of the cost.
@@ -101,7 +82,7 @@ class Recruiter(ABC):
     parameters: ClassVar[tuple[str, ...]]
     person: ClassVar[str]
     secret: ClassVar[str] = ""
-    settings: ClassVar[tuple[RecruiterSetting, ...]] = ()
+    settings: ClassVar[Mapping[str, str]] = {}
     form_hosts: ClassVar[tuple[str, ...]] = ()
     frame_hosts: ClassVar[tuple[str, ...]] = ()
     fees: ClassVar[tuple[PlatformFee, ...]] = ()
@@ -127,8 +108,17 @@ class Recruiter(ABC):
         return Arrival(self.name, own_ids[self.person], own_ids)
 
     @abstractmethod
-    def complete(self, departure: Departure) -> Completion:
-        """Return how the participant gets back to the platform."""
+    def complete(
+        self, ids: Mapping[str, str], settings: Mapping[str, str], code: str, outcome: Outcome
+    ) -> Completion:
+        """Return how a participant whose session has ended gets back to the platform.
+
+        Args:
+            ids: The stored ids; empty if they were deleted.
+            settings: The study's settings for the platforms.
+            code: The completion code.
+            outcome: How the session ended.
+        """
 
     def warnings(self, settings: Mapping[str, str]) -> list[str]:
         """Return what is missing in a study's settings of this platform, one sentence each."""

@@ -88,7 +88,17 @@ def _store(
     response: ResponseBody,
     now: datetime,
 ) -> None:
-    if trial.state == DROPPED and not _can_take_again(db, session, trial):
+    # If it was shown again, a late response would be this participant's second one to it.
+    shown_again = exists().where(
+        TrialRow.session_id == session.id,
+        TrialRow.stimulus_id == trial.stimulus_id,
+        TrialRow.state.in_((LIVE, RESPONDED)),
+    )
+    if trial.state == DROPPED and (
+        not is_active(session)
+        or db.scalar(select(shown_again))
+        or not try_reserve(db, trial.stimulus_id)
+    ):
         raise Rejection(410, "gone", "This trial has expired, and others have responded to it.")
     connection = db.connection()
     connection.execute(_RESPONDED, {"trial_id": trial.id})
@@ -110,36 +120,22 @@ def _store(
         end(db, session, FAILED, now)
 
 
-def _can_take_again(db: Db, session: SessionRow, trial: StoredTrial) -> bool:
-    """Reserve the stimulus of a dropped trial for its late response; return whether this works."""
-    shown_again = exists().where(
-        TrialRow.session_id == session.id,
-        TrialRow.stimulus_id == trial.stimulus_id,
-        TrialRow.state.in_((LIVE, RESPONDED)),
-    )
-    # If it was shown again, a late response would be this participant's second one to it.
-    if not is_active(session) or db.scalar(select(shown_again)):
-        return False
-    return try_reserve(db, trial.stimulus_id)
-
-
 def _server_flags(
     config: StudyConfig, trial: StoredTrial, response: ResponseBody, now: datetime
 ) -> set[str]:
     """Return the flags that the server adds to a response."""
     flags = set()
-    # rt_ms is measured from the response grid, which follows the fixation and the stimulus.
-    needed_ms = config.fixation_ms + config.stimulus_ms + (response.rt_ms or 0)
     if config.kind == "same-different":
-        # Here rt_ms is measured from the onset of the images.
-        needed_ms = response.rt_ms or 0
-    # The server's clock cannot be forged, so a response cannot arrive before the trial is over.
-    if (now - trial.served_at).total_seconds() * 1000 < needed_ms:
-        flags.add("too_soon")
-    window_ms = config.response_ms
-    if config.kind == "same-different":
-        # Measured from the images' onset; no limit if they stay until the response.
+        # rt_ms is measured from the images' onset; no limit if they stay until the response.
+        before_ms = 0
         window_ms = config.show_ms + config.response_ms if config.show_ms else 0
+    else:
+        # rt_ms is measured from the response grid, which follows the fixation and the stimulus.
+        before_ms, window_ms = config.fixation_ms + config.stimulus_ms, config.response_ms
+    # The server's clock cannot be forged, so a response cannot arrive before the trial is over.
+    passed_ms = (now - trial.served_at).total_seconds() * 1000
+    if passed_ms < before_ms + (response.rt_ms or 0):
+        flags.add("too_soon")
     if window_ms and response.rt_ms is not None and response.rt_ms > window_ms + 100:
         flags.add("too_late")
     return flags

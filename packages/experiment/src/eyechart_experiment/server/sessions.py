@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session as Db
 from eyechart_experiment.quality.judging import judge_abandoned
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.recruiters.link import RECRUITER as PLAIN_LINK
-from eyechart_experiment.recruiters.recruiter import Arrival, Completion, Departure
+from eyechart_experiment.recruiters.recruiter import Arrival, Completion
 from eyechart_experiment.server.open_stimuli import StoredStimuli, can_admit
 from eyechart_experiment.server.session_progress import (
     PHASES,
@@ -103,11 +103,10 @@ def join(
     Raises:
         Rejection: If the participant cannot take part, or began in another browser.
     """
-    digest = pseudonym_digest(study.secret, arrival.platform, arrival.person)
     for attempt in range(2):
         try:
             with study.database.writing() as db:
-                session, is_new = _find_session(db, study, arrival, digest, now)
+                session, is_new = _find_session(db, study, arrival, now)
                 if not (is_new or _is_owner(db, session, arrival, browser, code)):
                     raise Rejection(
                         409,
@@ -122,7 +121,11 @@ def join(
                     session.screen = screen.model_dump()
                 if is_new:
                     session.eyesight = eyesight
-                return _sign(study, session, now), is_new
+                expires_at = now + timedelta(minutes=study.config.token_minutes)
+                token = make_token(study.secret, session.id, expires_at)
+                session.token_hash, session.expires_at = token_hash(token), expires_at
+                reply = JoinReply(token=token, expires_at=expires_at, state=session.state)
+                return reply, is_new
         except IntegrityError:
             # The same participant joined twice concurrently, and the retry finds the other session;
             # or a code is in use.
@@ -132,8 +135,10 @@ def join(
 
 
 def _find_session(
-    db: Db, study: OpenStudy, arrival: Arrival, digest: str, now: datetime
+    db: Db, study: OpenStudy, arrival: Arrival, now: datetime
 ) -> tuple[SessionRow, bool]:
+    """Return the session of a participant, and whether it is new."""
+    digest = pseudonym_digest(study.secret, arrival.platform, arrival.person)
     participant = db.execute(
         select(ParticipantRow).where(ParticipantRow.digest == digest)
     ).scalar_one_or_none()
@@ -160,10 +165,17 @@ def _find_session(
         if participant is None:
             is_simulated = db.scalar(select(InstallationRow.simulated))
             platform = ROBOT if is_simulated else arrival.platform
-            participant = _new_participant(db, study, platform, digest, now)
+            participant = ParticipantRow(
+                code=_unused(study, new_code), platform=platform, digest=digest, created_at=now
+            )
+            db.add(participant)
+            db.flush()
         session = _new_session(db, study, participant, now)
-    elif not is_active(session) and _is_another_task(db, session, arrival):
-        raise Rejection(409, "again", "You have taken part in this study before.")
+    elif not is_active(session):
+        identity = db.get(IdentityRow, session.id)
+        # A participant who has finished arrives again with a new task of the platform.
+        if identity is not None and identity.ids != arrival.ids:
+            raise Rejection(409, "again", "You have taken part in this study before.")
     return session, is_new
 
 
@@ -182,29 +194,11 @@ def _is_owner(db: Db, session: SessionRow, arrival: Arrival, browser: str, code:
     return known != "" and known == arrival.ids.get(recruiter.secret)
 
 
-def _sign(study: OpenStudy, session: SessionRow, now: datetime) -> JoinReply:
-    """Return a new token for a session; only its hash is stored."""
-    expires_at = now + timedelta(minutes=study.config.token_minutes)
-    token = make_token(study.secret, session.id, expires_at)
-    session.token_hash, session.expires_at = token_hash(token), expires_at
-    return JoinReply(token=token, expires_at=expires_at, state=session.state)
-
-
 def _unused(study: OpenStudy, make_code: Callable[[], str]) -> str:
     """Return a new code that nobody who has withdrawn had; those in use are unique by an index."""
     while withdrawn_at(study.folder, code := make_code()) is not None:
         pass
     return code
-
-
-def _new_participant(
-    db: Db, study: OpenStudy, platform: str, digest: str, now: datetime
-) -> ParticipantRow:
-    code = _unused(study, new_code)
-    participant = ParticipantRow(code=code, platform=platform, digest=digest, created_at=now)
-    db.add(participant)
-    db.flush()
-    return participant
 
 
 def _new_session(
@@ -221,7 +215,7 @@ def _new_session(
         study_id=study.id,
         participant_id=participant.id,
         state=ACTIVE,
-        # Replaced by `_sign`, which needs the session's id; no token has an empty hash.
+        # Replaced by `join`, which needs the session's id; no token has an empty hash.
         token_hash="",
         expires_at=now,
         # An integer column of PostgreSQL has 31 bits and a sign.
@@ -233,12 +227,6 @@ def _new_session(
     db.add(session)
     db.flush()
     return session
-
-
-def _is_another_task(db: Db, session: SessionRow, arrival: Arrival) -> bool:
-    """Return whether a participant who has finished arrives again with a new platform task."""
-    identity = db.get(IdentityRow, session.id)
-    return identity is not None and identity.ids != arrival.ids
 
 
 def _keep_ids(db: Db, session: SessionRow, arrival: Arrival) -> None:
@@ -278,14 +266,14 @@ def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
             "planned": planned(config),
             "accuracy": progress.accuracy("main") if at_break else None,
             "participant": session.participant.code,
-            "changes": [] if is_active(session) else changes_of(_corruptions(db, study.id)),
+            "changes": [] if is_active(session) else _changes(db, study.id),
             "completion": None if is_active(session) else _completion(db, study, session),
         }
     )
 
 
-def _corruptions(db: Db, study_id: int) -> list[str]:
-    """Return the corruptions that a study's main trials show."""
+def _changes(db: Db, study_id: int) -> list[str]:
+    """Return how a study's main trials change images, in everyday words."""
     query = (
         select(StimulusImageRow.corruption)
         .join(StimulusRow, StimulusRow.id == StimulusImageRow.stimulus_id)
@@ -294,9 +282,8 @@ def _corruptions(db: Db, study_id: int) -> list[str]:
             StimulusRow.role == "main",
             StimulusImageRow.corruption != CLEAN,
         )
-        .distinct()
     )
-    return list(db.scalars(query))
+    return changes_of(db.scalars(query.distinct()))
 
 
 def changes_of(corruptions: Iterable[str]) -> list[str]:
@@ -329,12 +316,8 @@ def _completion(db: Db, study: OpenStudy, session: SessionRow) -> Completion:
     identity = db.get(IdentityRow, session.id)
     n_main = progress_of(db, session).done("main")
     outcome = outcome_of(session.state, n_main, study.config)
-    departure = Departure(
-        ids={} if identity is None else identity.ids,
-        settings=study.config.recruiter_settings,
-        code=session.code,
-        outcome=outcome,
-    )
     # Robots are no recruitment platform: they see the page of participants with a plain link.
     platform = session.participant.platform
-    return (PLAIN_LINK if platform == ROBOT else RECRUITERS[platform]).complete(departure)
+    recruiter = PLAIN_LINK if platform == ROBOT else RECRUITERS[platform]
+    ids = {} if identity is None else identity.ids
+    return recruiter.complete(ids, study.config.recruiter_settings, session.code, outcome)
