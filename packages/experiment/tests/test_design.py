@@ -28,11 +28,12 @@ from eyechart_experiment.design.pair_design import (
 from eyechart_experiment.design.plan_text import notes
 from eyechart_experiment.design.stimulus_design import (
     PlannedStimulus,
+    StudySample,
     design_categories,
+    group_by_source,
     pool_sizes,
     source_loads,
 )
-from eyechart_experiment.design.study_samples import StudySample, group_by_source
 from eyechart_experiment.study_config import StudyConfig
 
 

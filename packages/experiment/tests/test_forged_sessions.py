@@ -9,8 +9,8 @@ from scipy.stats import fisher_exact
 
 from experiment_studies import Sizes, make_study
 from eyechart_experiment.design.psychometric import Psychometric
-from eyechart_experiment.quality.comparisons import p_fewer
 from eyechart_experiment.quality.judging import judge
+from eyechart_experiment.quality.trial_checks import p_fewer
 from eyechart_experiment.simulate.robots import CHEATERS, Robot, kinds_of
 from eyechart_experiment.study_config import StudyConfig, choices_of
 from filled_studies import Robot as Person

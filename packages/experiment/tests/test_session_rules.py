@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from eyechart_experiment.quality.comparisons import p_harder, selection
 from eyechart_experiment.quality.judging import judge
 from eyechart_experiment.quality.rules import RULES, rules_text
+from eyechart_experiment.quality.trial_checks import p_harder, selection
 from eyechart_experiment.server.session_progress import catch_positions
 from eyechart_experiment.storage.session_records import DroppedTrial, ShownImage
 from eyechart_experiment.study_config import StudyConfig

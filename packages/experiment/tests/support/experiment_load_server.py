@@ -14,8 +14,8 @@ from typing import Any
 
 from eyechart_experiment.server import routes, serve
 from eyechart_experiment.server import trial_allocation as allocation
-from eyechart_experiment.server.open_stimuli import StoredStimuli
 from eyechart_experiment.server.session_progress import progress_of
+from eyechart_experiment.server.trial_allocation import StoredStimuli
 from eyechart_experiment.server.wire import NextTrial
 from eyechart_experiment.storage.database_tables import SessionRow
 from eyechart_experiment.storage.experiment_folder import OpenStudy, open_study

@@ -16,9 +16,8 @@ from eyechart.humans.human_responses import CLEAN, HumanResponses
 from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart_experiment.export.export_tables import counted, dropped_responses, human_records
 from eyechart_experiment.quality.judging import JudgedSession, judge
-from eyechart_experiment.server.open_stimuli import OpenStimulus
 from eyechart_experiment.server.session_progress import SessionProgress, has_failed, planned
-from eyechart_experiment.server.trial_allocation import next_stimulus
+from eyechart_experiment.server.trial_allocation import OpenStimulus, next_stimulus
 from eyechart_experiment.simulate.robots import Robot, RobotQuestion
 from eyechart_experiment.storage.database_tables import (
     ACTIVE,
@@ -250,7 +249,7 @@ class MemoryStudy:
 
 @dataclass(frozen=True)
 class _Pool:
-    """The stimuli that are left for a session; see `StoredStimuli` in `open_stimuli`."""
+    """The stimuli that are left for a session; see `StoredStimuli` in `trial_allocation`."""
 
     study: MemoryStudy
     session: MemorySession

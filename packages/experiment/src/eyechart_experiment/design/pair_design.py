@@ -22,10 +22,11 @@ from eyechart.humans.transfer import published_classes
 from eyechart_experiment.design.stimulus_design import (
     MAIN,
     PlannedStimulus,
+    StudyImage,
+    StudySample,
     pool_sizes,
     source_loads,
 )
-from eyechart_experiment.design.study_samples import StudyImage, StudySample
 from eyechart_experiment.study_config import StudyConfig
 
 TOLERANCE = 0.02

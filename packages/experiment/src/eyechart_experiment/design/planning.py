@@ -18,14 +18,12 @@ from eyechart_experiment.design.stimulus_design import (
     QUALIFICATION,
     Chosen,
     PlannedStimulus,
-    design_categories,
-    source_loads,
-)
-from eyechart_experiment.design.study_samples import (
     StudyImage,
+    design_categories,
     find_images,
     group_by_source,
     read_rows,
+    source_loads,
 )
 from eyechart_experiment.design.study_settings import MINUTES, PER_PAIR, StudyRequest
 from eyechart_experiment.study_config import StudyConfig

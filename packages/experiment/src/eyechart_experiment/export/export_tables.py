@@ -19,9 +19,9 @@ from eyechart.humans.human_responses import (
     HumanResponses,
     make_responses,
 )
-from eyechart_experiment.quality.comparisons import selection
 from eyechart_experiment.quality.judging import JudgedSession
 from eyechart_experiment.quality.rules import RULES_VERSION
+from eyechart_experiment.quality.trial_checks import selection
 from eyechart_experiment.storage.safe_cells import Cell, safe
 from eyechart_experiment.storage.session_records import MAIN, ShownImage, TrialResponse
 from eyechart_experiment.study_config import StudyConfig

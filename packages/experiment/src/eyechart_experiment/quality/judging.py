@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
 from eyechart_experiment.quality.rules import MIN_MAIN_SHARE, PROVISIONAL, RULES
-from eyechart_experiment.quality.trial_validity import invalid_reasons
+from eyechart_experiment.quality.trial_checks import invalid_reasons
 from eyechart_experiment.storage.database_tables import (
     ACTIVE,
     RESPONDED,

@@ -1,7 +1,7 @@
 """The quality rules: whose responses count. Fixed before the first response of a study.
 
 A rule either excludes a whole session or does nothing. Rules about rates need a minimum number of
-trials to decide. Nothing is ever deleted. `trial_validity` judges single trials.
+trials to decide. Nothing is ever deleted. `trial_checks` judges single trials.
 """
 
 from collections import Counter
@@ -12,8 +12,14 @@ from math import ceil, log2
 
 from scipy.special import bdtrc
 
-from eyechart_experiment.quality.comparisons import SIMILAR_DELTA_V, p_late, selection
-from eyechart_experiment.quality.trial_validity import AWAY, TRIALS, invalid_reasons
+from eyechart_experiment.quality.trial_checks import (
+    AWAY,
+    SIMILAR_DELTA_V,
+    TRIALS,
+    invalid_reasons,
+    p_late,
+    selection,
+)
 from eyechart_experiment.storage.database_tables import FAILED, FINISHED
 from eyechart_experiment.storage.session_records import MAIN, SessionRecord, TrialResponse
 from eyechart_experiment.study_config import StudyConfig

@@ -25,7 +25,6 @@ from eyechart_experiment.quality.judging import judge_abandoned
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.recruiters.recruiter import Arrival, BadIds, Preview
 from eyechart_experiment.server import wire
-from eyechart_experiment.server.open_stimuli import can_admit
 from eyechart_experiment.server.problems import explain_problems
 from eyechart_experiment.server.request_limits import (
     JOINS,
@@ -44,7 +43,7 @@ from eyechart_experiment.server.sessions import (
     join,
     state_of,
 )
-from eyechart_experiment.server.trial_allocation import allocate
+from eyechart_experiment.server.trial_allocation import allocate, can_admit
 from eyechart_experiment.storage.database import THREADS
 from eyechart_experiment.storage.database_tables import (
     LIVE,

@@ -13,7 +13,6 @@ from eyechart_experiment.quality.judging import judge_abandoned
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.recruiters.link import RECRUITER as PLAIN_LINK
 from eyechart_experiment.recruiters.recruiter import Arrival, Completion
-from eyechart_experiment.server.open_stimuli import StoredStimuli, can_admit
 from eyechart_experiment.server.session_progress import (
     PHASES,
     end,
@@ -22,7 +21,12 @@ from eyechart_experiment.server.session_progress import (
     planned,
     progress_of,
 )
-from eyechart_experiment.server.trial_allocation import locked, next_stimulus
+from eyechart_experiment.server.trial_allocation import (
+    StoredStimuli,
+    can_admit,
+    locked,
+    next_stimulus,
+)
 from eyechart_experiment.server.wire import JoinReply, ScreenSize, SessionState, TabClaim
 from eyechart_experiment.storage.database import Database
 from eyechart_experiment.storage.database_tables import (
