@@ -7,8 +7,8 @@ import pytest
 
 from experiment_studies import Sizes, make_study
 from eyechart.core.errors import UsageError
-from eyechart_experiment.backup import study_backup
-from eyechart_experiment.backup.study_backup import back_up
+from eyechart_experiment import backup as study_backup
+from eyechart_experiment.backup import back_up
 from filled_studies import Robot, attentive, fill, right_with
 
 

@@ -20,7 +20,7 @@ from experiment_load_figures import Load, Result
 from experiment_load_runs import Server, draw, make_load_study, process
 from experiment_postgres import postgresql, psql
 from experiment_studies import Sizes
-from eyechart_experiment.backup.study_backup import back_up
+from eyechart_experiment.backup import back_up
 
 PAGE = Path(__file__).parents[1] / "docs" / "experiment.md"
 MANY = Sizes(main=500, stimuli=4, practice=16, qualification=16, catch=16)

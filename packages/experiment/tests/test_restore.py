@@ -16,8 +16,7 @@ from experiment_invariants import rows
 from experiment_load_runs import Server
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
-from eyechart_experiment.backup.study_backup import back_up
-from eyechart_experiment.backup.study_restore import restore
+from eyechart_experiment.backup import back_up, restore
 from eyechart_experiment.server.serve import exclusive_server
 from eyechart_experiment.storage.experiment_folder import open_study
 from eyechart_experiment.storage.withdrawal import withdraw

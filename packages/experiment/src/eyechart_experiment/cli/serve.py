@@ -211,7 +211,7 @@ def backup(
     keep: Annotated[int, typer.Option(help="Number of backups to keep.", min=1)] = 14,
 ) -> None:
     """Back up a study while it is in use, and check that it can be restored."""
-    from eyechart_experiment.backup.study_backup import back_up
+    from eyechart_experiment.backup import back_up
     from eyechart_experiment.storage.experiment_folder import open_study
 
     done = back_up(open_study(study), out, keep)
@@ -242,7 +242,7 @@ def restore(
     ] = None,
 ) -> None:
     """Restore a study from a backup, after stopping its server."""
-    from eyechart_experiment.backup.study_restore import restore as put_back
+    from eyechart_experiment.backup import restore as put_back
 
     done = put_back(backup, study)
     contents = done.backup.contents

@@ -1,8 +1,9 @@
-"""Back up a study while it is in use, and check that the backup can be restored.
+"""Back up a study while it is in use, check the backup, and put one back.
 
 A backup is a folder with all that another machine needs: the database, the study's files, and its
 stimuli. Both databases give one consistent snapshot. Every table is read in the snapshot and again
-in the restored copy; the digests must agree. `study_restore` puts a backup back.
+in the restored copy; the digests must agree. `restore` puts a backup back: onto a new machine, or
+in place of a database that was lost or damaged.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -24,7 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
-from eyechart.core.storage.locks import lock_file
+from eyechart.core.storage.locks import lock_file, try_lock
 from eyechart_experiment.design.stimulus_files import RENDERED
 from eyechart_experiment.design.study_build import RECORD
 from eyechart_experiment.export.preregistration import FILE as PREREGISTRATION
@@ -39,11 +40,15 @@ from eyechart_experiment.storage.experiment_folder import (
     SECRET,
     STIMULI,
     StudyFolder,
+    append_private,
+    connect_study,
     image_path,
+    open_study,
     read_pixels,
     write_private,
 )
-from eyechart_experiment.storage.withdrawal import log_path
+from eyechart_experiment.storage.withdrawal import LOG, apply_withdrawals, log_path
+from eyechart_experiment.study_config import read_config
 
 MOMENT = "????????T*Z"
 """Pattern of the time in the name of a backup.
@@ -150,7 +155,7 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     # Private before the first byte is written: a backup may hold platform ids.
     file.touch(mode=0o600)
     back_up_database = _back_up_sqlite if is_sqlite else _back_up_postgresql
-    snapshot, restored = back_up_database(folder, file)
+    snapshot, restored = back_up_database(folder.database_url, file)
     wrong = [name for name, digest in snapshot.items() if restored[name] != digest]
     if wrong:
         raise UsageError(
@@ -164,16 +169,23 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     sources += [log_path(folder)] if is_sqlite else [log_path(folder), folder.path / DATABASE]
     for source in sources:
         if source.exists():
-            copy_private(source, out / source.name)
+            _copy_private(source, out / source.name)
     stimuli = tuple(sorted(path.stem for path in folder.stimuli.glob("*.png")))
     (out / STIMULI).mkdir(mode=0o700)
     for digest in stimuli:
-        _add_stimulus(folder, digest, out, previous)
+        target = image_path(out, digest)
+        # Stimuli never change, so that all backups can share one copy.
+        with suppress(OSError):
+            if previous is not None:
+                os.link(image_path(previous, digest), target)
+                continue
+        _copy_private(image_path(folder.path, digest), target)
+        read_pixels(out, digest, folder.config.side)
     contents = BackupContents(
         version=1,
         study=str(folder.path.resolve()),
         database=file.name,
-        files={path.name: file_digest(path) for path in sorted(out.iterdir()) if path.is_file()},
+        files={path.name: _file_digest(path) for path in sorted(out.iterdir()) if path.is_file()},
         stimuli=stimuli,
         created_at=now,
         n_responses=snapshot["response"][0],
@@ -182,19 +194,7 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
     return contents
 
 
-def _add_stimulus(folder: StudyFolder, digest: str, out: Path, previous: Path | None) -> None:
-    """Link a stimulus from the previous backup, or copy it from the study and check the copy."""
-    target = image_path(out, digest)
-    if previous is not None:
-        # Stimuli never change, so that all backups can share one copy.
-        with suppress(OSError):
-            os.link(image_path(previous, digest), target)
-            return
-    copy_private(image_path(folder.path, digest), target)
-    read_pixels(out, digest, folder.config.side)
-
-
-def copy_private(source: Path, target: Path) -> None:
+def _copy_private(source: Path, target: Path) -> None:
     """Copy a file; only its owner can read the copy, which is on disk before this returns."""
     with atomic_file(target) as temporary:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -204,15 +204,15 @@ def copy_private(source: Path, target: Path) -> None:
             os.fsync(copy.fileno())
 
 
-def file_digest(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _back_up_sqlite(folder: StudyFolder, target: Path) -> tuple[Digests, Digests]:
+def _back_up_sqlite(url: str, target: Path) -> tuple[Digests, Digests]:
     """Copy a database; return the digests of its tables and those of the copy."""
-    live = open_database(folder.database_url)
+    live = open_database(url)
     # One transaction: the digests and the copy are of the same moment.
     with closing(live), live.reading() as db, closing(sqlite3.connect(target)) as copy:
         snapshot = _digests(db.connection())
@@ -227,12 +227,12 @@ def _back_up_sqlite(folder: StudyFolder, target: Path) -> tuple[Digests, Digests
         return snapshot, _digests(restored)
 
 
-def _back_up_postgresql(folder: StudyFolder, target: Path) -> tuple[Digests, Digests]:
+def _back_up_postgresql(address: str, target: Path) -> tuple[Digests, Digests]:
     """Dump a database and restore it into a new one; return the digests of both."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         raise UsageError(f"A backup needs {' and '.join(missing)}: apt install postgresql-client.")
-    url = make_url(folder.database_url)
+    url = make_url(address)
     with _connected(url) as live:
         # At PostgreSQL's default level, each statement could see a newer state than the snapshot.
         # It can only be set before the first query.
@@ -308,3 +308,134 @@ def _call(url: URL, *words: str) -> None:
     if done.returncode:
         reason = " ".join(done.stderr.split())[:300].rstrip(".")
         raise UsageError(f"{words[0]} failed: {reason}.")
+
+
+SIDECARS = ("", "-wal", "-shm", "-journal")
+"""Endings of the files of an SQLite database. A write-ahead log of another database would damage a
+restored one.
+"""
+
+
+@dataclass(frozen=True)
+class RestoredStudy:
+    """A restored study.
+
+    Attributes:
+        folder: The study.
+        backup: What was restored.
+        aside: Folder with the files of the former database; None if there were none.
+        n_withdrawn: Number of participants in the backup who have withdrawn, now deleted.
+        command: Command that restores the database with PostgreSQL's own tools; "" for SQLite.
+    """
+
+    folder: StudyFolder
+    backup: StudyBackup
+    aside: Path | None = None
+    n_withdrawn: int = 0
+    command: str = ""
+
+
+def restore(backup: Path, study: Path | None = None) -> RestoredStudy:
+    """Restore a backup into the folder of its study, or into another folder.
+
+    The backup is checked before anything changes. The files of the current database are moved
+    aside. Other files of the study are kept if they exist: a list of withdrawals may be newer than
+    the backup. Participants who have withdrawn since the backup are deleted again.
+
+    Raises:
+        UsageError: If the backup is damaged, the folder has another study, or a server is running.
+    """
+    source = _read_backup(backup)
+    target = Path(source.contents.study) if study is None else study
+    if (target / CONFIG).exists():
+        current, backed_up = open_study(target), open_study(source.folder)
+        if (current.config.digest, current.secret) != (backed_up.config.digest, backed_up.secret):
+            raise UsageError(
+                f"{target} contains another study than the backup: pass another folder."
+            )
+    _add_missing(source, target)
+    folder = open_study(target)
+    log = log_path(folder)
+    known = set(log.read_text(encoding="utf-8").splitlines()) if log.exists() else set()
+    # Withdrawals that this backup and the newer ones beside it know.
+    for beside in sorted(
+        source.folder.resolve().parent.glob(f"{folder.config.name}-{MOMENT}/{LOG}")
+    ):
+        for line in beside.read_text(encoding="utf-8").splitlines():
+            if line not in known:
+                append_private(log, line)
+                known.add(line)
+    url = make_url(folder.database_url)
+    if source.contents.database == DUMP:
+        command = f"createdb {url.database} && pg_restore --no-owner --dbname={url.database}"
+        return RestoredStudy(folder, source, command=f"{command} {source.file}")
+    database = Path(str(url.database))
+    with try_lock(database) as is_free:
+        if not is_free:
+            raise UsageError(f"A server uses {database}: stop it before you restore a backup.")
+        return _replace_database(source, folder, database)
+
+
+def _read_backup(path: Path) -> StudyBackup:
+    """Return a backup; raise `UsageError` if it is incomplete or damaged."""
+    try:
+        text = (path / CONTENTS).read_text(encoding="utf-8")
+        contents = BackupContents.model_validate_json(text)
+    except (OSError, ValueError):
+        raise UsageError(
+            f"{path} is not a backup of this version: pass a folder that eyechart experiment backup"
+            " has written."
+        ) from None
+    for name, digest in contents.files.items():
+        file = path / name
+        if not file.is_file() or _file_digest(file) != digest:
+            raise UsageError(f"The backup's file {file} is missing or damaged: use another backup.")
+    side = read_config(path / CONFIG).side
+    for digest in contents.stimuli:
+        try:
+            read_pixels(path, digest, side)
+        except UsageError:
+            raise UsageError(
+                f"The backup's file {image_path(path, digest)} is missing or damaged: use another"
+                " backup."
+            ) from None
+    return StudyBackup(path, contents)
+
+
+def _add_missing(source: StudyBackup, target: Path) -> None:
+    """Copy the files that the study's folder lacks, except the database."""
+    contents = source.contents
+    try:
+        for folder in (target, target / STIMULI):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        for name in contents.files:
+            # The log of withdrawals is merged instead, see `restore`.
+            if name not in (contents.database, LOG) and not (target / name).exists():
+                _copy_private(source.folder / name, target / name)
+        for digest in contents.stimuli:
+            if not image_path(target, digest).exists():
+                _copy_private(image_path(source.folder, digest), image_path(target, digest))
+    except OSError as error:
+        raise UsageError(f"Cannot write into {target}: {error.strerror}.") from None
+
+
+def _replace_database(source: StudyBackup, folder: StudyFolder, database: Path) -> RestoredStudy:
+    temporary = database.with_name(f".{database.name}.restored")
+    for ending in SIDECARS:
+        # Left by an attempt that was interrupted.
+        Path(f"{temporary}{ending}").unlink(missing_ok=True)
+    _copy_private(source.file, temporary)
+    # Checked, and withdrawals applied, before it takes the place of the current database.
+    url = URL.create("sqlite", database=str(temporary)).render_as_string(hide_password=False)
+    with connect_study(replace(folder, database_url=url)) as study:
+        n_withdrawn = apply_withdrawals(study)
+    sidecars = (Path(f"{database}{ending}") for ending in SIDECARS)
+    current = [path for path in sidecars if path.exists()]
+    aside = None
+    if current:
+        aside = database.parent / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
+        aside.mkdir(mode=0o700)
+        for path in current:
+            path.rename(aside / path.name)
+    os.replace(temporary, database)
+    return RestoredStudy(folder, source, aside, n_withdrawn)

@@ -1,1 +1,0 @@
-"""Backups of a study that is in use, and their restoration."""
