@@ -19,7 +19,6 @@ from eyechart_experiment.design.budget import (
     trial_seconds,
 )
 from eyechart_experiment.design.pair_design import (
-    CorruptionPair,
     design_pairs,
     matched_pairs,
     obvious_pairs,
@@ -209,7 +208,7 @@ def test_notes_tell_of_missing_and_uneven_categories_and_of_nothing_else():
 # Same or different
 
 
-ONE = (CorruptionPair("blur", "noise"),)
+ONE = (("blur", "noise"),)
 
 
 def pairs_of(rows, questions=ONE, per_pair=20, seed=0):
@@ -282,9 +281,9 @@ def test_same_and_different_cover_the_same_visual_change():
 def test_left_and_right_and_same_and_different_are_unrelated():
     rows = [row for row in test_set(200, seed=1) if not row.is_clean]
     questions = [
-        CorruptionPair("blur", "fog"),
-        CorruptionPair("blur", "noise"),
-        CorruptionPair("fog", "noise"),
+        ("blur", "fog"),
+        ("blur", "noise"),
+        ("fog", "noise"),
     ]
     stimuli = pairs_of(rows, questions, per_pair=80)
     different = [each for each in stimuli if each.truth == "different"]
@@ -359,7 +358,7 @@ def test_weak_corruptions_are_used_for_obvious_trials_only_if_there_are_no_other
 
 def test_a_study_of_pairs_keeps_its_parts_apart():
     sources = group_by_source(test_set(120))
-    questions = [CorruptionPair("blur", "fog"), CorruptionPair("fog", "noise")]
+    questions = [("blur", "fog"), ("fog", "noise")]
     shown = design_pairs(sources, questions, 20, PAIRS, seed=0, catch_pool=None)
     digests = {
         role: {row.digest for each in shown if each.role == role for row in each.images}
@@ -380,7 +379,7 @@ def test_a_participant_who_would_run_out_of_images_is_foreseen():
     with pytest.raises(UsageError, match=r"only \d+ of 25 trials"):
         design_pairs(
             group_by_source(rows),
-            [CorruptionPair("blur", "noise")],
+            [("blur", "noise")],
             60,
             config,
             seed=0,
@@ -395,9 +394,7 @@ def test_whoever_follows_the_advice_gets_a_study(count):
 
     def design():
         config = changed(PAIRS, trials=trials)
-        return design_pairs(
-            sources, [CorruptionPair("blur", "fog")], 20, config, seed=0, catch_pool=None
-        )
+        return design_pairs(sources, [("blur", "fog")], 20, config, seed=0, catch_pool=None)
 
     while True:
         try:
@@ -416,7 +413,7 @@ def test_lowering_the_number_of_trials_is_not_advised_where_it_cannot_help():
         UsageError, match=r"lower --practice, --qualification, --catch and --trials"
     ):
         design_pairs(
-            group_by_source(test_set(20)), [CorruptionPair("blur", "fog")], 20, PAIRS, seed=0,
+            group_by_source(test_set(20)), [("blur", "fog")], 20, PAIRS, seed=0,
             catch_pool=None,
         )  # fmt: skip
 

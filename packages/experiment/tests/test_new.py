@@ -24,7 +24,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import try_lock
 from eyechart.images.labels.imagenet import CATEGORIES
 from eyechart.testsets.testset import read_testset
-from eyechart_experiment.design import stimulus_files, study_build
+from eyechart_experiment.design import study_build
 from eyechart_experiment.storage.experiment_folder import image_path, open_study, read_pixels
 from eyechart_experiment.study_config import config_from, read_config
 from study_inputs import SIDE, SMALL, TWO, draw_testset, save_real_images
@@ -410,7 +410,7 @@ def interrupted(monkeypatch, module, name, after):
 
 def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimulus_files, "write_image", 12)
+        interrupted(patched, study_build, "write_image", 12)
         stopped = make("--name", "x")
     assert stopped.status == 130
     assert stopped.err.strip() == (
@@ -441,7 +441,7 @@ def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
 
 def test_a_list_of_images_that_is_wrong_is_not_believed(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimulus_files, "write_image", 12)
+        interrupted(patched, study_build, "write_image", 12)
         assert make().status == 130
     record = tmp_path / "study" / "rendered.csv"
     lines = dict(line.split(",") for line in record.read_text().split())
@@ -475,7 +475,7 @@ def test_a_stop_after_the_database_was_written_does_not_write_twice(make, tmp_pa
 
 def test_beginnings_with_other_settings_are_rejected_and_kept(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimulus_files, "write_image", 3)
+        interrupted(patched, study_build, "write_image", 3)
         assert make().status == 130
     before = sorted((tmp_path / "study").rglob("*"))
     assert_rejected(make("--k", 9), "different settings")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from eyechart_experiment.design.stimulus_files import RENDERED
+from eyechart_experiment.design.study_build import RENDERED
 from eyechart_experiment.quality.judging import judge
 from eyechart_experiment.quality.rules import rules_text
 from eyechart_experiment.storage.experiment_folder import open_study

@@ -151,8 +151,8 @@ def test_the_docs_and_the_server_name_every_site():
     guide = (EXPERIMENT / "docs" / "experiment.md").read_text(encoding="utf-8")
     for site in SITES:
         assert site.title.lower() in guide.lower()
-        for setting in site.settings:
-            assert f"--{setting.name.replace('_', '-')}" in guide
+        for name in site.settings:
+            assert f"--{name.replace('_', '-')}" in guide
 
 
 def test_sites_are_named_nowhere_but_in_their_own_files():

@@ -26,8 +26,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.storage.files import atomic_file
 from eyechart.core.storage.locks import lock_file, try_lock
-from eyechart_experiment.design.stimulus_files import RENDERED
-from eyechart_experiment.design.study_build import RECORD
+from eyechart_experiment.design.study_build import RECORD, RENDERED
 from eyechart_experiment.export.preregistration import FILE as PREREGISTRATION
 from eyechart_experiment.storage.database import open_database
 from eyechart_experiment.storage.database_tables import Base

@@ -31,7 +31,7 @@ from eyechart_experiment.payments import (
     read_payments,
     usual_rates,
 )
-from eyechart_experiment.server.problems import problem
+from eyechart_experiment.server.request_limits import problem
 from eyechart_experiment.storage.database_tables import (
     ResponseRow,
     SessionRow,

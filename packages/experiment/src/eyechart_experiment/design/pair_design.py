@@ -8,7 +8,7 @@ change are left out, because nobody could tell which corruption was applied.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -44,17 +44,8 @@ ORDERS = 20
 Real = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class CorruptionPair:
-    """Two corruptions, in alphabetical order, that participants are asked to tell apart."""
-
-    a: str
-    b: str
-
-    @property
-    def name(self) -> str:
-        """The pair's name in the database table `stimulus`."""
-        return f"{self.a}|{self.b}"
+CorruptionPair = tuple[str, str]
+"""Two corruptions, in alphabetical order, that participants are asked to tell apart."""
 
 
 def all_pairs(corruptions: Sequence[str]) -> list[CorruptionPair]:
@@ -64,7 +55,7 @@ def all_pairs(corruptions: Sequence[str]) -> list[CorruptionPair]:
             "A same-different study needs at least 2 corruptions, and the test set has"
             f" {len(corruptions)}: make a test set with more corruptions."
         )
-    return [CorruptionPair(a, b) for a, b in combinations(sorted(corruptions), 2)]
+    return list(combinations(sorted(corruptions), 2))
 
 
 def design_pairs(
@@ -122,12 +113,12 @@ def matched_pairs(
     by_name = {
         name: _Pool([row for row in rows if row.corruption == name and row.change >= VISIBLE])
         for pair in pairs
-        for name in (pair.a, pair.b)
+        for name in pair
     }
     uses: Counter[str] = Counter()
     stimuli = []
     for pair in pairs:
-        a, b = by_name[pair.a], by_name[pair.b]
+        a, b = (by_name[name] for name in pair)
         low, high = _common_range(pair, a, b)
         half = per_pair // 2
         for step in range(half):
@@ -142,7 +133,7 @@ def matched_pairs(
                 # Otherwise, the first corruption of the pair would always be on the left.
                 if random.random() < 0.5:
                     images = images[::-1]
-                stimuli.append(PlannedStimulus(MAIN, truth, k, images, pair.name))
+                stimuli.append(PlannedStimulus(MAIN, truth, k, images, "|".join(pair)))
     return stimuli
 
 
@@ -155,23 +146,20 @@ class _Pool:
         self.digests = np.array([row.digest for row in rows], dtype=np.str_)
         self.used = np.zeros(len(rows))
 
-    def nearest(self, wanted: float) -> NDArray[np.int64]:
-        # Stable, so that samples at equal distances are in the same order on every machine.
-        return np.argsort(np.abs(self.delta_v - wanted), kind="stable")[:NEAREST]
-
 
 def _common_range(pair: CorruptionPair, a: _Pool, b: _Pool) -> tuple[float, float]:
-    for name, pool in ((pair.a, a), (pair.b, b)):
-        if len(set(pool.digests.tolist())) < 2:
+    for name, pool in zip(pair, (a, b), strict=True):
+        n_sources = len(set(pool.digests.tolist()))
+        if n_sources < 2:
             raise UsageError(
-                f"{name} has samples of {len(set(pool.digests.tolist()))} source images for the"
+                f"{name} has samples of {n_sources} source images for the"
                 " main trials, but a pair needs 2: make the test set from more images."
             )
     low = float(max(a.delta_v.min(), b.delta_v.min()))
     high = float(min(a.delta_v.max(), b.delta_v.max()))
     if low > high:
         raise UsageError(
-            f"The ranges of visual change of {pair.a} and {pair.b} do not overlap"
+            f"The ranges of visual change of {pair[0]} and {pair[1]} do not overlap"
             f" ({a.delta_v.min():.2f} to {a.delta_v.max():.2f} and {b.delta_v.min():.2f} to"
             f" {b.delta_v.max():.2f}): select other pairs with --pair, or make the test set with"
             " --sampling pilot."
@@ -190,7 +178,8 @@ def _match(
     best: tuple[float, int, int] | None = None
     # From both sides: only the nearest samples of the first pool are tried with all of the second.
     for one, other in ((left, right), (right, left)):
-        near = one.nearest(wanted)
+        # Stable, so that samples at equal distances are in the same order on every machine.
+        near = np.argsort(np.abs(one.delta_v - wanted), kind="stable")[:NEAREST]
         gap = np.abs(one.delta_v[near][:, None] - other.delta_v[None, :])
         load = _load(one, uses)[near][:, None] + _load(other, uses)[None, :]
         # In order of importance: Δv within the tolerance (the factor outweighs every load), rarely
@@ -211,8 +200,7 @@ def _match(
 
 def _load(pool: _Pool, uses: Counter[str]) -> Real:
     """Return each sample's reuse cost: 3 per use of the sample, 1 per use of its source image."""
-    images = np.array([float(uses[digest]) for digest in pool.digests.tolist()])
-    load: Real = 3 * pool.used + images
+    load: Real = 3 * pool.used + [float(uses[digest]) for digest in pool.digests.tolist()]
     return load
 
 
@@ -284,8 +272,7 @@ def obvious_pairs(
 
 def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
     """Return a corruption that humans do not confuse with this one, or None if there is none."""
-    kind = _kind(name)
-    unlike = [other for other in names if _kind(other) != kind]
+    unlike = [other for other in names if _kind(other) != _kind(name)]
     return unlike[number // 2 % len(unlike)] if unlike else None
 
 

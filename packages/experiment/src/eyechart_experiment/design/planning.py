@@ -133,7 +133,16 @@ def plan_study(
         if path is not None
     }  # fmt: skip
     stimuli = _stimuli(sources, testset, config, request, chosen)
-    config, collection = _admission(config, stimuli, prices, request.seed)
+    demands = [
+        (stimulus.capacity or 0, tuple({row.digest for row in stimulus.images}))
+        for stimulus in stimuli
+        if stimulus.role == MAIN
+    ]
+    collection = plan_collection(demands, config, prices, request.seed)
+    if not collection.is_complete and not config.min_trials:
+        # If participants are admitted only for half of the main trials, the last stimuli stay open.
+        config = replace(config, min_trials=1)
+        collection = plan_collection(demands, config, prices, request.seed)
     responses = sum(stimulus.capacity or 0 for stimulus in stimuli)
     budget = plan_budget(
         config, responses, source_loads(stimuli), prices, minutes, collection.n_participants
@@ -152,25 +161,6 @@ def plan_study(
     )
 
 
-def _admission(
-    config: StudyConfig, stimuli: Sequence[PlannedStimulus], prices: Prices, seed: int
-) -> tuple[StudyConfig, Collection]:
-    """Return the settings with the minimum of trials with which the study becomes complete.
-
-    If participants are admitted only for half of the main trials, the last stimuli stay open.
-    """
-    demands = [
-        (stimulus.capacity or 0, tuple({row.digest for row in stimulus.images}))
-        for stimulus in stimuli
-        if stimulus.role == MAIN
-    ]
-    collection = plan_collection(demands, config, prices, seed)
-    if not collection.is_complete and not config.min_trials:
-        config = replace(config, min_trials=1)
-        collection = plan_collection(demands, config, prices, seed)
-    return config, collection
-
-
 def _stimuli(
     sources: Sequence[StudyImage],
     testset: TestSet,
@@ -184,14 +174,10 @@ def _stimuli(
     if config.kind == "categorise":
         return design_categories(sources, config, seed, request.catch_pool, chosen)
     names = testset.corruptions
-    pairs = (
-        [_find_pair(text, names, testset.plan.suite) for text in request.pairs]
-        if request.pairs
-        else all_pairs(names)
-    )
-    unique = list(dict.fromkeys(pairs))
+    chosen_pairs = [_find_pair(text, names, testset.plan.suite) for text in request.pairs]
+    pairs = list(dict.fromkeys(chosen_pairs)) or all_pairs(names)
     per_pair = PER_PAIR if request.per_pair is None else request.per_pair
-    return design_pairs(sources, unique, per_pair, config, seed=seed, catch_pool=request.catch_pool)
+    return design_pairs(sources, pairs, per_pair, config, seed=seed, catch_pool=request.catch_pool)
 
 
 def _find_pair(text: str, names: Sequence[str], suite: str) -> CorruptionPair:
@@ -205,7 +191,7 @@ def _find_pair(text: str, names: Sequence[str], suite: str) -> CorruptionPair:
         pair.append(full)
     if len(pair) != 2 or pair[0] == pair[1]:
         raise UsageError(f"--pair must name two corruptions as A:B, got '{text}'.")
-    return CorruptionPair(*sorted(pair))
+    return min(pair), max(pair)
 
 
 def plan_collection(

@@ -110,32 +110,25 @@ def success_rates(
 
 
 def simulate_responses(
-    table: StimulusTable,
-    curve: Psychometric,
-    random: np.random.Generator,
-    agreement: float = AGREEMENT,
+    table: StimulusTable, curve: Psychometric, random: np.random.Generator
 ) -> HumanResponses:
     """Return one simulated study's responses to corrupted and clean images."""
-    corrupted = _hits(table.delta_v, table.n_wanted, curve, agreement, random)
+    rows, hits = _hits(table.delta_v, table.n_wanted, curve, random)
     # A clean image's difficulty is drawn independently of its corrupted version's.
-    clean = _hits(np.zeros(len(table.image)), table.n_clean, curve, agreement, random)
-    rows = np.concatenate([corrupted[0], clean[0]])
-    hits = np.concatenate([corrupted[1], clean[1]])
-    n_corrupted = len(corrupted[0])
-    delta_v = np.where(np.arange(len(rows)) < n_corrupted, table.delta_v[rows], 0.0)
-    names = np.array(table.image)
+    clean_rows, clean_hits = _hits(np.zeros(len(table.image)), table.n_clean, curve, random)
+    n_corrupted, n_clean = len(rows), len(clean_rows)
     return make_responses(
-        len(rows),
+        n_corrupted + n_clean,
         source="simulation",
         choices=CHOICES,
         label_space="entry16",
         citation="",
-        corruption=[table.corruption] * n_corrupted + [CLEAN] * (len(rows) - n_corrupted),
-        subject=[""] * len(rows),
-        image=names[rows].tolist(),
-        label=["cat"] * len(rows),
-        response=np.where(hits, "cat", "dog").tolist(),
-        delta_v=delta_v.tolist(),
+        corruption=[table.corruption] * n_corrupted + [CLEAN] * n_clean,
+        subject=[""] * (n_corrupted + n_clean),
+        image=np.array(table.image)[np.concatenate([rows, clean_rows])].tolist(),
+        label=["cat"] * (n_corrupted + n_clean),
+        response=np.where(np.concatenate([hits, clean_hits]), "cat", "dog").tolist(),
+        delta_v=[*table.delta_v[rows].tolist(), *([0.0] * n_clean)],
     )
 
 
@@ -143,21 +136,17 @@ def _hits(
     delta_v: FloatArray,
     counts: FloatArray,
     curve: Psychometric,
-    agreement: float,
     random: np.random.Generator,
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """Return the stimulus of each response, and whether the response is correct."""
-    rates = success_rates(delta_v, curve, agreement, random)
+    rates = success_rates(delta_v, curve, AGREEMENT, random)
     rows = np.repeat(np.arange(len(delta_v)), counts.astype(np.int64))
     # All responses to a stimulus share its rate, which is what makes them correlate.
     return rows, random.random(len(rows)) < rates[rows]
 
 
 def expected_precision(
-    table: StimulusTable,
-    curve: Psychometric | None = None,
-    seed: int = 0,
-    agreement: float = AGREEMENT,
+    table: StimulusTable, seed: int
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Return the precision to expect for one corruption; None if there is too little data.
 
@@ -167,9 +156,7 @@ def expected_precision(
 
     Args:
         table: The planned stimuli.
-        curve: The assumed psychometric curve of humans.
         seed: Random seed.
-        agreement: Correlation of two participants' correctness on the same stimulus.
 
     Returns:
         The area under the assumed human curve (R_a^h) and the HMRI of the assumed model, which is
@@ -177,14 +164,14 @@ def expected_precision(
     """
     if len(table.image) < MIN_IMAGES:
         return None
-    human = Psychometric() if curve is None else curve
+    human = Psychometric()
     model = replace(human, middle=human.middle - BEHIND)
     areas, hmris = [], []
     for number in range(STUDIES):
         # One stream per study: adding studies does not change the earlier ones.
         random = np.random.default_rng((seed, number, 26))
         try:
-            human_curve = human_curve_of(table, human, random, agreement)
+            human_curve = human_curve_of(table, human, random)
             model_curve = _model_curve(table, model, random)
             hmri, _ = compared_replicates(human_curve, model_curve)
         except UsageError:
@@ -202,11 +189,10 @@ def human_curve_of(
     table: StimulusTable,
     curve: Psychometric,
     random: np.random.Generator,
-    agreement: float,
     n_bootstrap: int = N_BOOTSTRAP,
 ) -> Curve:
     """Return the human curve of one simulated study, with bootstrap replicates over images."""
-    responses = simulate_responses(table, curve, random, agreement)
+    responses = simulate_responses(table, curve, random)
     fitted = Reference("simulated", responses).curve(table.corruption, n_bootstrap=n_bootstrap)
     if fitted is None:
         raise UsageError(f"{table.corruption} has no stimuli.")

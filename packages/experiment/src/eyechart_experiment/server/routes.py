@@ -25,13 +25,13 @@ from eyechart_experiment.quality.judging import judge_abandoned
 from eyechart_experiment.recruiters import RECRUITERS
 from eyechart_experiment.recruiters.recruiter import Arrival, BadIds, Preview
 from eyechart_experiment.server import wire
-from eyechart_experiment.server.problems import explain_problems
 from eyechart_experiment.server.request_limits import (
     JOINS,
     PER_ADDRESS,
     PER_TOKEN,
     LimitMiddleware,
     RateLimit,
+    explain_problems,
 )
 from eyechart_experiment.server.responses import store
 from eyechart_experiment.server.session_progress import planned
