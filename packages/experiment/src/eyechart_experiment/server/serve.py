@@ -2,16 +2,16 @@
 
 import errno
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
 from sqlalchemy import make_url, select
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import try_lock
+from eyechart_experiment.design.budget import Prices
 from eyechart_experiment.quality.judging import apply_rules
 from eyechart_experiment.server.request_limits import (
     JOINS,
@@ -20,6 +20,7 @@ from eyechart_experiment.server.request_limits import (
     HeaderTimeoutProtocol,
 )
 from eyechart_experiment.server.routes import is_built, make_app
+from eyechart_experiment.server.status_page import add_status_routes
 from eyechart_experiment.storage.database_tables import StimulusImageRow, StimulusRow
 from eyechart_experiment.storage.experiment_folder import (
     OpenStudy,
@@ -29,12 +30,6 @@ from eyechart_experiment.storage.experiment_folder import (
 )
 from eyechart_experiment.storage.stimulus_counts import recount
 from eyechart_experiment.storage.withdrawal import apply_withdrawals
-
-Extension = Callable[[FastAPI, OpenStudy], None]
-
-
-def no_extra_routes(app: FastAPI, study: OpenStudy) -> None:
-    """Add no routes."""
 
 
 def reserve(host: str, port: int) -> socket.socket:
@@ -91,15 +86,12 @@ def ready_server(
     *,
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
-    extend: Extension = no_extra_routes,
+    prices: Prices | None = None,
 ) -> Iterator[uvicorn.Server]:
-    """Yield a server that only needs to be run on its socket, which accepts connections by now.
-
-    `extend` adds routes, see `make_server`.
-    """
+    """Yield a server that only needs to be run on its socket, which accepts connections by now."""
     with exclusive_server(folder):
         server, study = make_server(
-            folder, more_hosts=more_hosts, behind_proxy=behind_proxy, extend=extend
+            folder, more_hosts=more_hosts, behind_proxy=behind_proxy, prices=prices
         )
         with study:
             # Last, so that nobody can connect before the study has been checked.
@@ -133,7 +125,7 @@ def make_server(
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
     pace: float = 1.0,
-    extend: Extension = no_extra_routes,
+    prices: Prices | None = None,
 ) -> tuple[uvicorn.Server, OpenStudy]:
     """Return a server that is ready to run, and the study to which it writes.
 
@@ -142,7 +134,7 @@ def make_server(
         more_hosts: Additional hosts that may receive forms and embed the pages.
         behind_proxy: Whether to trust the client address that a proxy on this machine reports.
         pace: Factor by which rate limits are multiplied, for simulated participants.
-        extend: Adds routes of a package above this one, such as the status page.
+        prices: Prices from which the status page computes the cost; None for the usual ones.
     """
     if not is_built():
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
@@ -162,7 +154,7 @@ def make_server(
         per_address=PER_ADDRESS.times(pace),
         joins=JOINS.times(pace),
     )
-    extend(app, study)
+    add_status_routes(app, study, prices or Prices())
     config = uvicorn.Config(
         app,
         # Participants' addresses are not recorded, not even in a log.

@@ -150,9 +150,8 @@ FRESH_S = 10.0
 """Seconds for which a reading is shown again, so that watching costs little."""
 
 
-def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = None) -> None:
+def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices) -> None:
     """Add the status page to a study's server."""
-    planned = prices or Prices()
     token, lock = status_token(study.secret), Lock()
     kept: TTLCache[str, Mapping[str, object]] = TTLCache(maxsize=1, ttl=FRESH_S)
 
@@ -161,9 +160,9 @@ def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices | None = No
         with lock:
             monitor = kept.get("monitor")
             if monitor is None:
-                rates = usual_rates(study.config, planned.pay, planned.currency)
+                rates = usual_rates(study.config, prices.pay, prices.currency)
                 now = datetime.now(UTC)
-                monitor = read_monitor(study, rates, now, planned.fee_fraction, planned.fee_text)
+                monitor = read_monitor(study, rates, now, prices.fee_fraction, prices.fee_text)
                 kept["monitor"] = monitor
             return monitor
 
