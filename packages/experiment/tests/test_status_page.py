@@ -16,7 +16,7 @@ from experiment_studies import Sizes, make_study
 from eyechart_experiment.payments import PayRates
 from eyechart_experiment.server import request_limits
 from eyechart_experiment.server.serve import exclusive_server, listen, make_server
-from eyechart_experiment.status_page import add_status_routes, read_monitor
+from eyechart_experiment.server.status_page import read_monitor
 from eyechart_experiment.storage.experiment_folder import connect_study
 from eyechart_experiment.storage.tokens import status_token
 from filled_studies import START, Robot, always, attentive, fill, right_with
@@ -39,7 +39,7 @@ def serving(folder, monkeypatch, headers_s=10.0):
     monkeypatch.setattr(request_limits, "HEADERS_S", headers_s)
     monkeypatch.setattr("eyechart_experiment.server.serve.is_built", lambda: True)
     listener = listen("127.0.0.1", 0)
-    server, study = make_server(folder, extend=add_status_routes)
+    server, study = make_server(folder)
     # signals belong to the main thread, which is pytest's
     monkeypatch.setattr(server, "capture_signals", lambda: contextmanager(lambda: (yield))())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

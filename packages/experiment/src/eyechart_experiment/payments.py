@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from typing import Literal, get_args
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 
 from eyechart.core.errors import UsageError
 from eyechart_experiment.design.budget import failed_share
@@ -124,16 +124,14 @@ class Payment:
         )  # fmt: skip
 
 
-def hourly_reward(config: StudyConfig, hourly: float) -> Decimal:
-    """Return the pay of a session of the duration that participants are told, in full cents."""
+def usual_rates(config: StudyConfig, hourly: float, currency: str = "USD") -> PayRates:
+    """Return the rates at an hourly pay for the duration that participants are told.
+
+    Those who fail are paid for the time until then.
+    """
     # Rounded up: never below the hourly pay. By way of text, since the binary digits of a float
     # such as 12.1 could add a cent.
-    return (Decimal(str(hourly)) * config.minutes / 60).quantize(CENT, ROUND_UP)
-
-
-def usual_rates(config: StudyConfig, hourly: float, currency: str = "USD") -> PayRates:
-    """Return the rates at an hourly pay; those who fail are paid for the time until then."""
-    reward = hourly_reward(config, hourly)
+    reward = (Decimal(str(hourly)) * config.minutes / 60).quantize(CENT, ROUND_UP)
     failed = (reward * Decimal(str(failed_share(config)))).quantize(CENT, ROUND_UP)
     # Rounding up may leave nothing of a small difference.
     return PayRates(reward, currency=currency, failed=failed if failed < reward else None)
@@ -143,22 +141,13 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
     """Return what each session of a study earns, in order of their start."""
     config = study.config
     with study.database.reading() as db:
-        main = {
-            session_id: n
-            for session_id, n in db.execute(
-                select(TrialRow.session_id, func.count())
-                .where(TrialRow.state == RESPONDED, TrialRow.role.in_(MAIN))
-                .group_by(TrialRow.session_id)
-            )
-        }
-        last = {
-            session_id: moment
-            for session_id, moment in db.execute(
-                select(TrialRow.session_id, func.max(TrialRow.served_at)).group_by(
-                    TrialRow.session_id
-                )
-            )
-        }
+        is_main = and_(TrialRow.state == RESPONDED, TrialRow.role.in_(MAIN))
+        counts = select(
+            TrialRow.session_id,
+            func.count().filter(is_main).label("n_main"),
+            func.max(TrialRow.served_at).label("last"),
+        ).group_by(TrialRow.session_id)
+        trials = {row.session_id: row for row in db.execute(counts)}
         excluded: dict[int, tuple[str, ...]] = {}
         for session_id, rule in db.execute(
             select(ExclusionRow.session_id, ExclusionRow.rule).order_by(ExclusionRow.id)
@@ -174,13 +163,14 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
     payments = []
     for session, participant in rows:
         # Whoever left before the first trial was last seen when joining.
-        seen = last.get(session.id, session.created_at)
+        own = trials.get(session.id)
+        seen, n_main = (session.created_at, 0) if own is None else (own.last, own.n_main)
         if session.state == ACTIVE:
             is_gone = now - seen > timedelta(minutes=config.lease_minutes)
             outcome: SessionOutcome = "left" if is_gone else "active"
             code = ""
         else:
-            ended = outcome_of(session.state, main.get(session.id, 0), config)
+            ended = outcome_of(session.state, n_main, config)
             outcome, code = ended, session.code or ""
         until = session.finished_at or seen
         payments.append(

@@ -15,7 +15,7 @@ from experiment_visits import BEYOND, ENLARGED, OUTER_WIDTH, study_texts  # noqa
 from eyechart_experiment.languages import LANGUAGES  # noqa: E402
 from eyechart_experiment.payments import PayRates  # noqa: E402
 from eyechart_experiment.server.routes import is_built  # noqa: E402
-from eyechart_experiment.status_page import page_html, read_monitor  # noqa: E402
+from eyechart_experiment.server.status_page import page_html, read_monitor  # noqa: E402
 from eyechart_experiment.storage.experiment_folder import connect_study  # noqa: E402
 from filled_studies import START, Robot, attentive, fill, right_with  # noqa: E402
 

@@ -48,11 +48,6 @@ class ServerSettings:
         ),
     ] = ()
 
-    def address(self, port: int) -> str:
-        """Return the public address of the server, which listens on this port."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return (self.url or f"http://{host}:{port}").rstrip("/")
-
 
 @examples(
     "eyechart experiment serve study",
@@ -65,17 +60,14 @@ def serve(
     prices: Annotated[Prices, Only("pay", "fee", "fee_of", "currency")],
 ) -> None:
     """Serve a study to participants until Ctrl-C."""
-    from functools import partial
-
     from eyechart_experiment.recruiters import RECRUITERS, platform_warnings
     from eyechart_experiment.recruiters.recruiter import origin
     from eyechart_experiment.server.serve import ready_server, reserve
-    from eyechart_experiment.status_page import add_status_routes
     from eyechart_experiment.storage.experiment_folder import open_study
 
-    for name in settings.submit_hosts:
-        if origin(name) != name:
-            raise UsageError(f"--submit-host must be http://HOST:PORT, got '{name}'.")
+    for host in settings.submit_hosts:
+        if origin(host) != host:
+            raise UsageError(f"--submit-host must be http://HOST:PORT, got '{host}'.")
     folder = open_study(study)
     # Ctrl-C is the usual end of a server, not an error
     with (
@@ -86,15 +78,17 @@ def serve(
             listener,
             more_hosts=settings.submit_hosts,
             behind_proxy=settings.behind_proxy,
-            extend=partial(add_status_routes, prices=prices),
+            prices=prices,
         ) as server,
     ):
         # from the socket, because port 0 selects any free port
-        host = settings.address(listener.getsockname()[1])
+        port = listener.getsockname()[1]
+        name = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = (settings.url or f"http://{name}:{port}").rstrip("/")
         for recruiter in RECRUITERS.values():
-            text = recruiter.address_help(f"{host}/s/{folder.config.name}")
+            text = recruiter.address_help(f"{address}/s/{folder.config.name}")
             print(f"{recruiter.title + ':':<18}{text}")
-        print(f"{'Status page:':<18}{host}/status")
+        print(f"{'Status page:':<18}{address}/status")
         for warning in platform_warnings(folder.config.recruiter_settings):
             print(f"Note: {warning}")
         # flushed, because the server does not return until it is stopped

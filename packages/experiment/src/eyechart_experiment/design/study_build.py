@@ -269,32 +269,33 @@ class StudyBuild:
         """Write the study in one transaction; `digests` maps test-set rows to pixel SHA-256."""
         try:
             with database.writing() as db:
-                if not self._is_stored(db, config):
-                    self._add(db, config, digests)
+                if self._is_stored(db, config):
+                    return
+                if db.scalar(select(InstallationRow.id)) is None:
+                    db.add(InstallationRow(id=1, secret=study_files.fingerprint(self._secret)))
+                study = StudyRow(
+                    name=config.name,
+                    config=config.plain(),
+                    config_hash=config.digest,
+                    status="open",
+                    created_at=self._created_at,
+                )
+                db.add(study)
+                db.flush()
+                self._add_stimuli(db, study.id, digests)
         except IntegrityError:
             raise UsageError(
                 "Another process wrote a study into the database at the same time: run the command"
                 " again."
             ) from None
 
-    def _add(self, db: Db, config: StudyConfig, digests: Mapping[int, str]) -> None:
-        if db.scalar(select(InstallationRow.id)) is None:
-            db.add(InstallationRow(id=1, secret=study_files.fingerprint(self._secret)))
-        study = StudyRow(
-            name=config.name,
-            config=config.plain(),
-            config_hash=config.digest,
-            status="open",
-            created_at=self._created_at,
-        )
-        db.add(study)
-        db.flush()
+    def _add_stimuli(self, db: Db, study_id: int, digests: Mapping[int, str]) -> None:
         stimuli = self._plan.stimuli
         source_ids = _add_sources(db, stimuli)
         orders = np.random.default_rng(self._plan.request.seed).random(len(stimuli))
         db.add_all(
             StimulusRow(
-                study_id=study.id,
+                study_id=study_id,
                 role=planned.role,
                 truth=planned.truth,
                 capacity=planned.capacity,

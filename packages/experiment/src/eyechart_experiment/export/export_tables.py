@@ -175,7 +175,7 @@ def human_records(
 
 
 def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
-    """Yield one row per response to a trial in any role, with the columns of `trials_head`."""
+    """Yield one row per response to a trial in any role, with TRIALS_HEAD and `image_head`."""
     for session in judged:
         record = session.record
         for response in record.responses:
@@ -209,24 +209,15 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
             )
 
 
-def trials_head(config: StudyConfig) -> tuple[str, ...]:
-    """Return the names of the columns that `trial_rows` fills."""
-    return (*TRIALS_HEAD, *_image_head(config))
-
-
-def dropped_head(config: StudyConfig) -> tuple[str, ...]:
-    """Return the names of the columns that `dropped_rows` fills."""
-    return (*DROPPED_HEAD, *_image_head(config))
-
-
-def _image_head(config: StudyConfig) -> tuple[str, ...]:
+def image_head(config: StudyConfig) -> tuple[str, ...]:
+    """Return the names of the last columns of `trial_rows` and `dropped_rows`."""
     if config.kind == "categorise":
         return IMAGE_HEAD
     return tuple(f"{name}_{side}" for side in ("left", "right") for name in IMAGE_HEAD)
 
 
 def dropped_rows(judged: Sequence[JudgedSession]) -> Rows:
-    """Yield one row per dropped trial in any role, with the columns of `dropped_head`.
+    """Yield one row per dropped trial in any role, with DROPPED_HEAD and `image_head`.
 
     `returned_as` is the number of the trial in which the participant responded to the stimulus
     when it was shown again.

@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session as Db
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import fields_of
-from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.files import write_text
 from eyechart.core.version import __version__
 from eyechart.stats.curve_settings import BINS, DEFAULT_ESTIMATOR, N_BOOTSTRAP
 from eyechart.stats.intervals import CONFIDENCE
-from eyechart_experiment.design.study_build import RECORD, BuildRecord, StudyOrigin, read_record
+from eyechart_experiment.design.study_build import RECORD, StudyOrigin, read_record
 from eyechart_experiment.quality.rules import rules_text
 from eyechart_experiment.storage.database_tables import (
     ResponseRow,
@@ -57,9 +57,16 @@ def preregister(folder: StudyFolder, hypotheses: str | None = None) -> tuple[Pat
     path = folder.path / FILE
     if not path.exists():
         with connect_study(folder) as study:
-            text = plan_document(study, _n_responses(study), hypotheses)
-        with atomic_file(path) as temporary:
-            temporary.write_text(f"{text}{_hash_line(text)}", encoding="utf-8")
+            with study.database.reading() as db:
+                n_responses = db.scalar(
+                    select(func.count())
+                    .select_from(ResponseRow)
+                    .join(TrialRow, TrialRow.id == ResponseRow.trial_id)
+                    .join(SessionRow, SessionRow.id == TrialRow.session_id)
+                    .where(SessionRow.study_id == study.id)
+                )
+            text = plan_document(study, n_responses or 0, hypotheses)
+        write_text(path, f"{text}{_hash_line(text)}")
     digest = read_hash(folder)
     text = path.read_text(encoding="utf-8")
     if hypotheses is not None and _hypotheses(hypotheses) not in text:
@@ -100,7 +107,13 @@ def plan_document(study: OpenStudy, n_responses: int, hypotheses: str | None = N
     """Return the plan as Markdown, without its hash; the same study gives the same text."""
     config, folder = study.config, study.folder
     record = read_record(folder.path / RECORD)
-    origin = None if record is None else record.origin
+    origin, testset, seed = None, "unknown", "unknown"
+    if record is not None:
+        origin, seed = record.origin, str(record.settings.seed)
+        testset = (
+            f"`{origin.testset}` (digest `{record.settings.testset}`), {origin.n:,} samples for"
+            f" each corruption of {origin.suite}, sampling {origin.sampling}, seed {origin.seed}"
+        )
     with study.database.reading() as db:
         stimuli, images = _stimuli(db, study.id), _images(db, study.id)
     plan = folder.path / PLAN
@@ -116,7 +129,7 @@ def plan_document(study: OpenStudy, n_responses: int, hypotheses: str | None = N
         "## Stimuli",
         stimuli,
         f"Images: {'' if origin is None else f'`{origin.images}`, '}{images}.",
-        f"Test set: {_testset(record)}. Settings: `{config.digest}`.",
+        f"Test set: {testset}. Settings: `{config.digest}`.",
         "## Sample size",
         f"```\n{plan.read_text(encoding='utf-8').strip()}\n```"
         if plan.is_file()
@@ -127,24 +140,13 @@ def plan_document(study: OpenStudy, n_responses: int, hypotheses: str | None = N
         "## Analysis",
         _analysis(config, origin),
         "## Seeds",
-        f"Choice and order of stimuli: {'unknown' if record is None else record.settings.seed}."
-        " Bootstrap: 0.",
+        f"Choice and order of stimuli: {seed}. Bootstrap: 0.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _hypotheses(text: str | None) -> str:
     return f"## Hypotheses\n\n{text or 'None are stated: the analysis is exploratory.'}"
-
-
-def _testset(record: BuildRecord | None) -> str:
-    if record is None:
-        return "unknown"
-    origin = record.origin
-    return (
-        f"`{origin.testset}` (digest `{record.settings.testset}`), {origin.n:,} samples for each"
-        f" corruption of {origin.suite}, sampling {origin.sampling}, seed {origin.seed}"
-    )
 
 
 def _settings(config: StudyConfig) -> str:
@@ -220,18 +222,6 @@ def _images(db: Db, study_id: int) -> str:
     for image in images:
         digest.update(f"{image.digest} {image.name}\n".encode())
     return f"{len(images):,} files; SHA-256 of their digests and names: `{digest.hexdigest()}`"
-
-
-def _n_responses(study: OpenStudy) -> int:
-    with study.database.reading() as db:
-        count = db.scalar(
-            select(func.count())
-            .select_from(ResponseRow)
-            .join(TrialRow, TrialRow.id == ResponseRow.trial_id)
-            .join(SessionRow, SessionRow.id == TrialRow.session_id)
-            .where(SessionRow.study_id == study.id)
-        )
-    return count or 0
 
 
 def _hash_line(text: str) -> str:

@@ -11,27 +11,28 @@ from pathlib import Path
 from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.files import atomic_file, remove_leftovers
+from eyechart.core.storage.files import remove_leftovers, write_text
 from eyechart.humans.human_responses import FlowStep, write_responses
 from eyechart.humans.reference import RESPONSES
 from eyechart_experiment.export.export_tables import (
+    DROPPED_HEAD,
     EXCLUSIONS_HEAD,
     JUDGEMENTS_HEAD,
     MODEL_VS_HUMAN_HEAD,
     SESSIONS_HEAD,
+    TRIALS_HEAD,
     CountedResponse,
     clean_of_others,
     counted,
-    dropped_head,
     dropped_responses,
     dropped_rows,
     exclusion_rows,
     human_records,
+    image_head,
     judgement_rows,
     model_vs_human_rows,
     session_rows,
     trial_rows,
-    trials_head,
     write_csv,
 )
 from eyechart_experiment.export.preregistration import read_hash
@@ -200,19 +201,29 @@ def _write(content: StudyExport) -> None:
         (RULES, rules),
         (FLOW_TEXT, f"{robots}{flow_text(content.flow)}"),
     ):
-        with atomic_file(out / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(out / name, text)
     # Each table is marked, because it may be passed on without the others.
     write = partial(write_csv, simulated=content.simulated)
     write(out / FLOW, FLOW_HEAD, ((step.step, step.rule, step.count) for step in content.flow))
     write(out / SESSIONS, SESSIONS_HEAD, session_rows(judged))
-    write(out / DROPPED, dropped_head(config), dropped_rows(judged))
-    write(out / TRIALS, trials_head(config), trial_rows(judged))
+    write(out / DROPPED, (*DROPPED_HEAD, *image_head(config)), dropped_rows(judged))
+    write(out / TRIALS, (*TRIALS_HEAD, *image_head(config)), trial_rows(judged))
     write(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))
     if config.kind == "same-different":
         write(out / JUDGEMENTS, JUDGEMENTS_HEAD, judgement_rows(content.kept))
         return
-    _write_model_vs_human(out / MODEL_VS_HUMAN, content.kept, content.simulated)
+    folder = out / MODEL_VS_HUMAN
+    folder.mkdir(exist_ok=True)
+    files = {
+        f"{subject}_session_1.csv": rows
+        for subject, rows in model_vs_human_rows(content.kept).items()
+    }
+    for name, rows in files.items():
+        write(folder / name, MODEL_VS_HUMAN_HEAD, rows)
+    for path in folder.iterdir():
+        # Subjects of an earlier export who have withdrawn or are excluded by these rules.
+        if path.name not in files:
+            path.unlink()
     if content.kept:
         responses = human_records(
             [*content.kept, *content.reused],
@@ -225,18 +236,6 @@ def _write(content: StudyExport) -> None:
     else:
         # An earlier export may have had responses, which no longer count.
         (out / RESPONSES).unlink(missing_ok=True)
-
-
-def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse], simulated: bool) -> None:
-    folder.mkdir(exist_ok=True)
-    rows = model_vs_human_rows(kept)
-    names = {subject: f"{subject}_session_1.csv" for subject in rows}
-    for subject, subject_rows in rows.items():
-        write_csv(folder / names[subject], MODEL_VS_HUMAN_HEAD, subject_rows, simulated)
-    for path in folder.iterdir():
-        # Subjects of an earlier export who have withdrawn or are excluded by these rules.
-        if path.name not in names.values():
-            path.unlink()
 
 
 def participant_flow(
@@ -255,7 +254,12 @@ def participant_flow(
     """
     ends = Counter(_end(session, config, now) for session in judged)
     rules = [rule for step, rule in ends if step == EXCLUDED]
-    qualified = sum(_has_qualified(session, config) for session in judged)
+    # Participants who saw the qualification's images in another study get fewer of its trials.
+    qualified = sum(
+        record.state != FAILED
+        and (len(record.of("qualification")) >= config.qualification or bool(record.of("main")))
+        for record in (session.record for session in judged)
+    )
     finished = sum(session.record.state == FINISHED for session in judged)
     return (
         FlowStep(ARRIVED, "", visits),
@@ -279,18 +283,10 @@ def flow_text(flow: Sequence[FlowStep]) -> str:
 
 def _end(session: JudgedSession, config: StudyConfig, now: datetime) -> tuple[str, str]:
     """Return the step at which a session ends, and the rule that excludes it."""
-    record = session.record
     # Checked first, because the verdict on a session in progress may still change.
-    if not has_ended(record, config, now):
+    if not has_ended(session.record, config, now):
         return PRESENT, ""
     if not session.counts:
         return EXCLUDED, session.broken[0][0]
-    has_any = any(response.number not in session.invalid_reasons for response in record.of("main"))
-    return (COUNTED if has_any else EMPTY), ""
-
-
-def _has_qualified(session: JudgedSession, config: StudyConfig) -> bool:
-    record = session.record
-    is_complete = len(record.of("qualification")) >= config.qualification
-    # Participants who saw the qualification's images in another study get fewer of its trials.
-    return record.state != FAILED and (is_complete or bool(record.of("main")))
+    main = {response.number for response in session.record.of("main")}
+    return (COUNTED if main - session.invalid_reasons.keys() else EMPTY), ""

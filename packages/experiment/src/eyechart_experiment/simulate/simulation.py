@@ -23,7 +23,7 @@ from sqlalchemy import insert, select
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.records import Record
-from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.files import write_text
 from eyechart_experiment.design.psychometric import Psychometric
 from eyechart_experiment.quality.judging import judge_all, judge_session, stored_config
 from eyechart_experiment.recruiters.link import RECRUITER
@@ -154,13 +154,9 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
 def question_of(database: Database, trial: str) -> RobotQuestion:
     """Return what a robot knows about a trial; the page never receives this."""
     with database.reading() as db:
-        stimulus = db.scalar(select(StimulusRow).join(TrialRow).where(TrialRow.public_id == trial))
-        if stimulus is None:
-            raise UsageError(f"There is no trial {trial}.")
+        row = db.scalars(select(TrialRow).where(TrialRow.public_id == trial)).one()
+        stimulus, session = row.stimulus, db.get_one(SessionRow, row.session_id)
         delta_v = max(image.delta_v or 0.0 for image in stimulus.images)
-        session = db.scalars(
-            select(SessionRow).join(TrialRow).where(TrialRow.public_id == trial)
-        ).one()
         config = stored_config(db.get_one(StudyRow, session.study_id))
         progress = progress_of(db, session).done("main") / planned(config)["main"]
         return RobotQuestion(stimulus.truth, delta_v, stimulus.role, stimulus.id, progress)
@@ -184,8 +180,7 @@ def excluded_by_kind(
 def write_robots(out: Path, outcomes: Sequence[RobotOutcome], curve: Psychometric) -> None:
     """Write the list of robots into the folder of the simulated study."""
     content = RobotList(curve=curve, robots=tuple(outcomes))
-    with atomic_file(out / ROBOTS) as temporary:
-        temporary.write_text(content.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_text(out / ROBOTS, content.model_dump_json(indent=1) + "\n")
 
 
 def simulate_fast(

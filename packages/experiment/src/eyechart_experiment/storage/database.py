@@ -150,8 +150,19 @@ def _tune_sqlite(engine: Engine) -> None:
 def _prepare(engine: Engine, create: bool) -> None:
     """Check the version of the database, or make its tables."""
     is_sqlite = engine.dialect.name == "sqlite"
-    if is_sqlite:
-        _find(Path(str(engine.url.database)), create)
+    path = Path(str(engine.url.database))
+    if is_sqlite and not path.exists():
+        if not create:
+            raise UsageError(
+                f"The database {path} does not exist: create a study with eyechart experiment new."
+            )
+        if not path.parent.is_dir():
+            raise UsageError(f"No such folder: {path.parent}.")
+        try:
+            # Created here, because SQLite would leave the permissions to the umask.
+            path.touch(mode=0o600)
+        except OSError as error:
+            raise UsageError(f"Cannot write {path}: {error.strerror}.") from None
     with engine.connect() as connection:
         # With the write lock from the start, so that two commands do not both make the tables.
         connection = connection.execution_options(writes=create)
@@ -177,23 +188,6 @@ def _prepare(engine: Engine, create: bool) -> None:
                 )
             Base.metadata.create_all(connection)
             connection.execute(insert(SchemaRow).values(version=SCHEMA_VERSION))
-
-
-def _find(path: Path, create: bool) -> None:
-    """Raise `UsageError` if the file is missing; with `create`, create a private file."""
-    if path.exists():
-        return
-    if not create:
-        raise UsageError(
-            f"The database {path} does not exist: create a study with eyechart experiment new."
-        )
-    if not path.parent.is_dir():
-        raise UsageError(f"No such folder: {path.parent}.")
-    try:
-        # Created here, because SQLite would leave the permissions to the umask.
-        path.touch(mode=0o600)
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror}.") from None
 
 
 def _shown(engine: Engine) -> str:

@@ -75,7 +75,16 @@ def withdraw(study: OpenStudy, name: str) -> ParticipantData:
     with study.database.writing() as db:
         participant = _find(db, study, name)
         data = _describe(db, participant)
-        _remember(db, study, participant)
+        codes = select(SessionRow.code).where(SessionRow.participant_id == participant.id)
+        entry = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "codes": [
+                withdrawn_digest(study.secret, code)
+                for code in (participant.code, *db.scalars(codes))
+            ],
+        }
+        # Before the data are deleted: if that fails, `apply_withdrawals` repeats it.
+        append_private(log_path(study.folder), json.dumps(entry))
         _delete(db, participant)
     _forget(study.database)
     return data
@@ -126,22 +135,6 @@ def read_withdrawals(folder: StudyFolder) -> dict[str, datetime]:
 def withdrawn_at(folder: StudyFolder, code: str) -> datetime | None:
     """Return when the participant with this code withdrew; None if nobody with it has."""
     return read_withdrawals(folder).get(withdrawn_digest(folder.secret, code))
-
-
-def _remember(db: Db, study: OpenStudy, participant: ParticipantRow) -> None:
-    """Write a participant's codes to the log, before the data are deleted.
-
-    If the deletion fails, `apply_withdrawals` repeats it.
-    """
-    codes = db.scalars(
-        select(SessionRow.code).where(SessionRow.participant_id == participant.id)
-    ).all()
-    known = [participant.code, *(code for code in codes if code)]
-    entry = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "codes": [withdrawn_digest(study.secret, code) for code in known],
-    }
-    append_private(log_path(study.folder), json.dumps(entry))
 
 
 def _delete(db: Db, participant: ParticipantRow) -> None:
