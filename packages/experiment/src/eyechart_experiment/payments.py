@@ -103,23 +103,18 @@ class Payment:
     excluded_by: tuple[str, ...]
 
     @property
-    def platform_id(self) -> str:
-        """The participant's id on the platform; empty if there is none or it was deleted."""
-        if self.platform == ROBOT:
-            return ""
-        return self.ids.get(RECRUITERS[self.platform].person, "")
-
-    @property
     def platform_title(self) -> str:
         """The name of the recruiting site, for messages."""
         return "a simulation" if self.platform == ROBOT else RECRUITERS[self.platform].title
 
     def cells(self) -> tuple[str, ...]:
         """Return the payment's row in the table, in the order of `HEAD`."""
+        # The participant's id on the platform; empty if there is none or it was deleted.
+        person = "" if self.platform == ROBOT else RECRUITERS[self.platform].person
         # Platform ids come from a participant's browser: they must not become formulas.
         return (
-            self.platform, safe(self.platform_id), self.participant, self.code, self.outcome,
-            f"{self.minutes:.1f}", f"{self.amount:.2f}", safe(self.currency),
+            self.platform, safe(self.ids.get(person, "")), self.participant, self.code,
+            self.outcome, f"{self.minutes:.1f}", f"{self.amount:.2f}", safe(self.currency),
             " ".join(self.excluded_by),
         )  # fmt: skip
 

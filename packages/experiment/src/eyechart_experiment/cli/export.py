@@ -219,10 +219,10 @@ def export(
         print("  All participants are simulated (robots): these responses are not human data.")
     if done.preregistration:
         print(f"  Pre-registration: SHA-256 {done.preregistration}")
-    if done.reused:
+    if done.n_reused:
         print(
-            f"  {count_of(len(done.reused), 'response')} to clean images"
-            f" {verb(len(done.reused), 'comes')} from other studies."
+            f"  {count_of(done.n_reused, 'response')} to clean images"
+            f" {verb(done.n_reused, 'comes')} from other studies."
         )
     if done.n_excluded:
         how = "included as requested" if include_excluded else "excluded"

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of, verb
 from eyechart_experiment.design.budget import Prices
+
+if TYPE_CHECKING:
+    from eyechart_experiment.storage.experiment_folder import OpenStudy
 
 GROUP = "Server"
 StudyPath = Annotated[
@@ -47,6 +50,13 @@ class ServerSettings:
             flags=("--submit-host",),
         ),
     ] = ()
+
+
+def connect(study: Path) -> "OpenStudy":
+    """Return a study with its database, whose modules are imported only when they are needed."""
+    from eyechart_experiment.storage.experiment_folder import connect_study, open_study
+
+    return connect_study(open_study(study))
 
 
 @examples(
@@ -109,9 +119,8 @@ def close(
 ) -> None:
     """Close a study to new participants; those who have begun can finish."""
     from eyechart_experiment.storage.database_tables import StudyRow
-    from eyechart_experiment.storage.experiment_folder import connect_study, open_study
 
-    with connect_study(open_study(study)) as opened, opened.database.writing() as db:
+    with connect(study) as opened, opened.database.writing() as db:
         db.get_one(StudyRow, opened.id).status = "open" if again else "closed"
     print(f"{opened.config.name} is {'open' if again else 'closed to new participants'}.")
 
@@ -132,11 +141,10 @@ def pilot(
 ) -> None:
     """Mark sessions as a pilot: they do not count as data, and others get their trials."""
     from eyechart_experiment.quality.judging import mark_pilot
-    from eyechart_experiment.storage.experiment_folder import connect_study, open_study
 
     if every == bool(codes):
         raise UsageError("Pass the codes of the pilot's sessions, or --all.")
-    with connect_study(open_study(study)) as opened:
+    with connect(study) as opened:
         count = mark_pilot(opened, None if every else codes)
     print(f"{opened.config.name}: sessions newly marked as a pilot: {count:,}.")
 
@@ -154,9 +162,8 @@ def withdraw(
 ) -> None:
     """Delete all data of a participant from the database, after naming what is deleted."""
     from eyechart_experiment.storage import withdrawal
-    from eyechart_experiment.storage.experiment_folder import connect_study, open_study
 
-    with connect_study(open_study(study)) as opened:
+    with connect(study) as opened:
         data = withdrawal.find_participant(opened, participant)
         if not _is_confirmed(f"This deletes {data}. Delete them?", yes):
             return
@@ -176,10 +183,9 @@ def forget(
     ] = False,
 ) -> None:
     """Delete the platform ids of all participants; keep their responses."""
-    from eyechart_experiment.storage.experiment_folder import connect_study, open_study
     from eyechart_experiment.storage.withdrawal import active_identities, forget_identities
 
-    with connect_study(open_study(study)) as opened:
+    with connect(study) as opened:
         n_active = active_identities(opened.database, opened.id)
         question = (
             f"{count_of(n_active, 'session')} with platform ids {verb(n_active, 'is')} not"

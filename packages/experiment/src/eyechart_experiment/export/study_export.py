@@ -68,57 +68,34 @@ EMPTY, COUNTED = "no main response that counts", "counted"
 
 @dataclass(frozen=True, eq=False)
 class StudyExport:
-    """What is exported of a study.
+    """What was exported of a study.
 
     Attributes:
         out: The folder.
-        config: The study's settings.
-        judged: All sessions, with what the rules say of them.
         kept: The main responses that count.
-        reused: Responses to clean images that come from other studies.
+        n_reused: Number of responses to clean images that come from other studies.
+        n_responses: Number of main responses.
+        n_excluded: Number of excluded sessions; those in progress may still satisfy the rules.
+        n_left_out: Number of single responses that do not count, in sessions that do.
         flow: The flow of participants.
-        include_excluded: Whether responses of sessions that violate a rule count.
+        simulated: Whether the participants are robots.
         preregistration: The hash of the study's pre-registration, if it has one.
     """
 
     out: Path
-    config: StudyConfig
-    judged: Sequence[JudgedSession]
     kept: Sequence[CountedResponse]
-    reused: Sequence[CountedResponse]
+    n_reused: int
+    n_responses: int
+    n_excluded: int
+    n_left_out: int
     flow: tuple[FlowStep, ...]
-    include_excluded: bool
+    simulated: bool
     preregistration: str | None
-
-    @property
-    def n_responses(self) -> int:
-        """Number of main responses."""
-        return sum(len(session.record.of("main")) for session in self.judged)
 
     @property
     def n_participants(self) -> int:
         """Number of participants with responses that count."""
         return len({item.subject for item in self.kept})
-
-    @property
-    def n_excluded(self) -> int:
-        """Number of excluded sessions; those in progress may still satisfy the rules."""
-        return sum(step.count for step in self.flow if step.step == EXCLUDED)
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of single responses that do not count, in sessions that do."""
-        n_main = sum(
-            len(session.record.of("main"))
-            for session in self.judged
-            if session.counts or self.include_excluded
-        )
-        return n_main - len(self.kept)
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the participants are robots."""
-        return any(session.record.platform == ROBOT for session in self.judged)
 
 
 def export(
@@ -148,18 +125,23 @@ def export(
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
     kept = counted(judged, include_excluded)
-    content = StudyExport(
+    reused = clean_of_others(kept, elsewhere)
+    flow = participant_flow(judged, config, visits, datetime.now(UTC))
+    n_main = {session.record.id: len(session.record.of("main")) for session in judged}
+    included = [one.record.id for one in judged if one.counts or include_excluded]
+    done = StudyExport(
         out=target,
-        config=config,
-        judged=judged,
         kept=kept,
-        reused=clean_of_others(kept, elsewhere),
-        flow=participant_flow(judged, config, visits, datetime.now(UTC)),
-        include_excluded=include_excluded,
+        n_reused=len(reused),
+        n_responses=sum(n_main.values()),
+        n_excluded=sum(step.count for step in flow if step.step == EXCLUDED),
+        n_left_out=sum(n_main[session_id] for session_id in included) - len(kept),
+        flow=flow,
+        simulated=any(session.record.platform == ROBOT for session in judged),
         preregistration=preregistration,
     )
-    _write(content)
-    return content
+    _write(done, config, judged, reused, include_excluded)
+    return done
 
 
 def check_target(out: Path, config: StudyConfig) -> None:
@@ -183,15 +165,21 @@ def check_target(out: Path, config: StudyConfig) -> None:
         raise UsageError(f"{out} contains an export of the study {name}: pass another --out.")
 
 
-def _write(content: StudyExport) -> None:
-    out, config, judged = content.out, content.config, content.judged
+def _write(
+    content: StudyExport,
+    config: StudyConfig,
+    judged: Sequence[JudgedSession],
+    reused: Sequence[CountedResponse],
+    include_excluded: bool,
+) -> None:
+    out = content.out
     out.mkdir(exist_ok=True)
     # Completion codes decide who is paid, so exports leave them empty.
     public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
     robots = ROBOTS_NOTE if content.simulated else ""
     comment = f"# {robots}" if robots else ""
     rules = f"{robots}{rules_text()}"
-    if content.include_excluded:
+    if include_excluded:
         rules += "Responses of sessions that violate a rule are included.\n"
     if content.preregistration is not None:
         rules += f"Pre-registration: SHA-256 {content.preregistration}\n"
@@ -226,7 +214,7 @@ def _write(content: StudyExport) -> None:
             path.unlink()
     if content.kept:
         responses = human_records(
-            [*content.kept, *content.reused],
+            [*content.kept, *reused],
             config,
             dropped=dropped_responses(judged),
             flow=content.flow,

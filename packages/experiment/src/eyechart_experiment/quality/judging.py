@@ -70,7 +70,7 @@ def judge_all(db: Db, study_id: int, config: StudyConfig) -> list[JudgedSession]
 
 
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
-    """Return the exclusions to store for a session that has just ended; none if it counts.
+    """Store and return the exclusions of a session that has just ended; none if it counts.
 
     Exclusions of an inactive session that no longer hold, because it was resumed, are deleted.
     """
@@ -78,11 +78,15 @@ def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
     outdated = delete(ExclusionRow).where(
         ExclusionRow.session_id == session.id, ExclusionRow.rule.in_(PROVISIONAL)
     )
-    if db.execute(outdated).rowcount:  # type: ignore[attr-defined]
-        # Its responses were given to others for a while; they count again.
-        recount_session(db, session)
+    n_outdated = db.execute(outdated).rowcount  # type: ignore[attr-defined]
     (record,) = read_sessions(db, session.study_id, session.id)
-    return _rows(judge(record, config), {rule for rule, _ in record.excluded})
+    rows = _rows(judge(record, config), {rule for rule, _ in record.excluded})
+    db.add_all(rows)
+    # Others get the stimuli of an excluded session; those that were given away for a while count
+    # again.
+    if n_outdated or rows or record.excluded:
+        recount_session(db, session)
+    return rows
 
 
 def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
@@ -110,8 +114,7 @@ def judge_abandoned(db: Db, study_id: int, now: datetime) -> bool:
     )
     sessions = db.scalars(left.with_for_update()).all()
     for session in sessions:
-        db.add_all(judge_session(db, session))
-        recount_session(db, session)
+        judge_session(db, session)
     return bool(sessions)
 
 

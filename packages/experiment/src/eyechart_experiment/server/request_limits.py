@@ -54,7 +54,10 @@ def explain_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(_shown(part) for part in first["loc"])
+        where = ".".join(
+            str(part) if isinstance(part, int) or PLAIN.fullmatch(part) else "?"
+            for part in first["loc"]
+        )
         return problem(422, "bad_request", f"{where}: {first['msg']}.")
 
     @app.exception_handler(HTTPException)
@@ -92,10 +95,6 @@ def _trouble(message: str) -> JSONResponse:
     response = problem(503, "trouble", "The server has a problem: try again in a moment.")
     response.headers["retry-after"] = "5"
     return response
-
-
-def _shown(part: object) -> str:
-    return str(part) if isinstance(part, int) or PLAIN.fullmatch(str(part)) else "?"
 
 
 MAX_BYTES = 16_384

@@ -119,7 +119,11 @@ def make_app(
     config, database = study.config, study.database
     hosts, choices = tuple(more_hosts), choices_of(config)
     # Read once, since it is the same for all participants.
-    html_page = _page(config.language)
+    texts = read_texts(config.language)
+    escaped = {name: escape(texts[key]) for name, key in PAGE_TEXTS.items()}
+    template = (files("eyechart_experiment") / "pages" / "study.html").read_text(encoding="utf-8")
+    # The page's script reads the language from the attribute `lang`.
+    html_page = Template(template).substitute(escaped, language=config.language)
     app = FastAPI(
         title="eyechart experiment",
         version=__version__,
@@ -340,14 +344,6 @@ ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
 def is_built() -> bool:
     """Return whether the script and the style sheet of the page were built."""
     return all((STATIC / name).is_file() for name in ASSETS)
-
-
-def _page(language: str) -> str:
-    """Return the page in a language; its script reads the language from the attribute `lang`."""
-    html = (files("eyechart_experiment") / "pages" / "study.html").read_text(encoding="utf-8")
-    texts = read_texts(language)
-    escaped = {name: escape(texts[key]) for name, key in PAGE_TEXTS.items()}
-    return Template(html).substitute(escaped, language=language)
 
 
 def _study_info(

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from random import Random
 
-from sqlalchemy import bindparam, case, exists, func, select
+from sqlalchemy import bindparam, case, func, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart_experiment.quality.judging import judge_session
@@ -20,12 +20,11 @@ from eyechart_experiment.storage.database_tables import (
     FINISHED,
     LIVE,
     RESPONDED,
-    ExclusionRow,
     ResponseRow,
     SessionRow,
     TrialRow,
 )
-from eyechart_experiment.storage.stimulus_counts import drop_all, recount_session
+from eyechart_experiment.storage.stimulus_counts import drop_all
 from eyechart_experiment.study_config import StudyConfig
 
 PHASES = ("practice", "qualification", "main")
@@ -168,10 +167,6 @@ def end(db: Db, session: SessionRow, state: str, now: datetime) -> None:
     """End a session; responses that do not count will be requested from other participants."""
     session.state = state
     session.finished_at = now
-    # Before the verdict, because the rules see dropped trials as well.
+    # Before it is judged, because the rules see dropped trials as well.
     drop_all(db, session, ENDED, now)
-    db.flush()
-    db.add_all(judge_session(db, session))
-    db.flush()
-    if db.scalar(select(exists().where(ExclusionRow.session_id == session.id))):
-        recount_session(db, session)
+    judge_session(db, session)

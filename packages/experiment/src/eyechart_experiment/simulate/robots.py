@@ -128,15 +128,14 @@ class Robot:
         return bool(self._random.random() < DROPPED_SHARE)
 
     def _recognize(self, question: RobotQuestion, choices: Sequence[str]) -> str:
-        if self._random.random() < self._chance(question, len(choices)):
+        if len(choices) > 2:
+            chance = self.curve(question.delta_v, len(choices))
+        else:
+            chance = self.curve.tell if question.role == "main" else 1 - self.curve.lapse
+        if self._random.random() < chance:
             return question.truth
         incorrect = [name for name in choices if name != question.truth]
         return str(self._random.choice(incorrect))
-
-    def _chance(self, question: RobotQuestion, choices: int) -> float:
-        if choices > 2:
-            return self.curve(question.delta_v, choices)
-        return self.curve.tell if question.role == "main" else 1 - self.curve.lapse
 
     def _hesitate(self) -> float:
         if self.kind == "hasty":

@@ -59,7 +59,7 @@ from eyechart_experiment.storage.experiment_folder import (
     open_study,
     write_private,
 )
-from eyechart_experiment.storage.stimulus_counts import drop_all, recount_session
+from eyechart_experiment.storage.stimulus_counts import drop_all
 from eyechart_experiment.storage.tokens import read_token
 from eyechart_experiment.study_config import choices_of
 
@@ -264,10 +264,7 @@ class _RobotSession:
         with self._study.database.writing() as db:
             session = db.get_one(SessionRow, self._session)
             drop_all(db, session, EXPIRED, self._now)
-            rows = judge_session(db, session)
-            db.add_all(rows)
-            if rows:
-                recount_session(db, session)
+            judge_session(db, session)
             return RobotOutcome(session.participant.code, self._robot.kind, session.state)
 
     def _open_page(self) -> None:
