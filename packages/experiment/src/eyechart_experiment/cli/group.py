@@ -1,11 +1,9 @@
 """`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
 from eyechart.cli.shared.help import CommandLine
-from eyechart_experiment.cli.export import export, preregister, status
-from eyechart_experiment.cli.new import new
-from eyechart_experiment.cli.payments import payments, verify
+from eyechart_experiment.cli.export import export, payments, preregister, status, verify
 from eyechart_experiment.cli.serve import backup, close, forget, pilot, restore, serve, withdraw
-from eyechart_experiment.cli.simulate import simulate
+from eyechart_experiment.cli.study import new, simulate
 
 app = CommandLine(help="Collect human responses in a browser experiment.")
 for command in (

@@ -117,13 +117,18 @@ def plan_document(study: OpenStudy, n_responses: int, hypotheses: str | None = N
     with study.database.reading() as db:
         stimuli, images = _stimuli(db, study.id), _images(db, study.id)
     plan = folder.path / PLAN
+    # Without the codes of recruitment platforms, which decide who is paid.
+    settings = {
+        name: getattr(config, name) for name in fields_of(StudyConfig) if name not in HIDDEN
+    }
+    rows = [f"| {name} | {value} |" for name, value in settings.items() if value != ""]
     parts = [
         f"# Pre-registration of the study {config.name}",
         f"Title: *{config.title}* Created: {study.row.created_at:%Y-%m-%d %H:%M} UTC, with eyechart"
         f" {__version__}. Responses collected when this plan was written: {n_responses:,}.",
         _hypotheses(hypotheses),
         "## Design",
-        _settings(config),
+        "\n".join(["| setting | value |", "|---|---|", *rows]),
         "Participants agree to this text:",
         "\n".join(f"> {line}".rstrip() for line in config.consent.splitlines()),
         "## Stimuli",
@@ -147,15 +152,6 @@ def plan_document(study: OpenStudy, n_responses: int, hypotheses: str | None = N
 
 def _hypotheses(text: str | None) -> str:
     return f"## Hypotheses\n\n{text or 'None are stated: the analysis is exploratory.'}"
-
-
-def _settings(config: StudyConfig) -> str:
-    # Without the codes of recruitment platforms, which decide who is paid.
-    settings = {
-        name: getattr(config, name) for name in fields_of(StudyConfig) if name not in HIDDEN
-    }
-    rows = [f"| {name} | {value} |" for name, value in settings.items() if value != ""]
-    return "\n".join(["| setting | value |", "|---|---|", *rows])
 
 
 def _analysis(config: StudyConfig, origin: StudyOrigin | None) -> str:

@@ -56,7 +56,10 @@ class MechanicalTurk(Recruiter):
         for name, value in own_ids.items():
             # An address, whose slashes the pattern of ids does not allow.
             if name == "turkSubmitTo":
-                own_ids[name] = self._submit_host(value, more_hosts)
+                own_ids[name] = host = origin(value) or ""
+                # Compare only the origin: a path or user name could redirect the form elsewhere.
+                if host not in (*self.form_hosts, *more_hosts) or value.rstrip("/") != host:
+                    raise BadIds("turkSubmitTo is not an address of Mechanical Turk.")
             else:
                 check_id(name, value)
         return Arrival(self.name, own_ids[self.person], own_ids)
@@ -72,14 +75,6 @@ class MechanicalTurk(Recruiter):
         fields = {"assignmentId": ids["assignmentId"], "code": code}
         action = ids["turkSubmitTo"] + SUBMIT
         return Completion(way="form", code=code, action=action, fields=fields)
-
-    def _submit_host(self, url: str, more_hosts: tuple[str, ...]) -> str:
-        """Return the origin to which the form is sent; raise `BadIds` if it is not allowed."""
-        host = origin(url)
-        # Compare only the origin: a path or user name could redirect the form elsewhere.
-        if host not in (*self.form_hosts, *more_hosts) or url.rstrip("/") != host:
-            raise BadIds("turkSubmitTo is not an address of Mechanical Turk.")
-        return host
 
 
 RECRUITER = MechanicalTurk()

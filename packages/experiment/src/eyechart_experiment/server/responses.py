@@ -5,11 +5,12 @@ from datetime import datetime
 from sqlalchemy import Row, bindparam, exists, insert, select, update
 from sqlalchemy.orm import Session as Db
 
-from eyechart_experiment.server.session_progress import end, has_failed, is_active, progress_of
+from eyechart_experiment.server.session_progress import end, has_failed, progress_of
 from eyechart_experiment.server.sessions import Rejection, state_of
 from eyechart_experiment.server.trial_allocation import Admit, admit_everybody, locked
 from eyechart_experiment.server.wire import Acknowledgement, Feedback, ResponseBody
 from eyechart_experiment.storage.database_tables import (
+    ACTIVE,
     DROPPED,
     FAILED,
     LIVE,
@@ -95,7 +96,7 @@ def _store(
         TrialRow.state.in_((LIVE, RESPONDED)),
     )
     if trial.state == DROPPED and (
-        not is_active(session)
+        session.state != ACTIVE
         or db.scalar(select(shown_again))
         or not try_reserve(db, trial.stimulus_id)
     ):
@@ -115,7 +116,7 @@ def _store(
     }
     connection.execute(insert(ResponseRow), row)
     # Only a qualification trial can end a session as failed.
-    is_graded = trial.role == "qualification" and is_active(session)
+    is_graded = trial.role == "qualification" and session.state == ACTIVE
     if is_graded and has_failed(config, progress_of(db, session)):
         end(db, session, FAILED, now)
 

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session as Db
 from eyechart_experiment.quality.judging import judge_session
 from eyechart_experiment.quality.rules import min_catch
 from eyechart_experiment.storage.database_tables import (
-    ACTIVE,
     DROPPED,
     ENDED,
     FAILED,
@@ -156,11 +155,6 @@ def needs_catch(config: StudyConfig, progress: SessionProgress) -> bool:
     """Return whether a session for which no main stimulus is left needs more catch trials."""
     so_far = progress.responded.get("catch", 0) + progress.live.get("catch", 0)
     return so_far < min_catch(config)
-
-
-def is_active(session: SessionRow) -> bool:
-    """Return whether a session can continue."""
-    return session.state == ACTIVE
 
 
 def end(db: Db, session: SessionRow, state: str, now: datetime) -> None:

@@ -16,7 +16,6 @@ from eyechart_experiment.recruiters.recruiter import Arrival, Completion
 from eyechart_experiment.server.session_progress import (
     PHASES,
     end,
-    is_active,
     phase_of,
     planned,
     progress_of,
@@ -175,7 +174,7 @@ def _find_session(
             db.add(participant)
             db.flush()
         session = _new_session(db, study, participant, now)
-    elif not is_active(session):
+    elif session.state != ACTIVE:
         identity = db.get(IdentityRow, session.id)
         # A participant who has finished arrives again with a new task of the platform.
         if identity is not None and identity.ids != arrival.ids:
@@ -239,7 +238,7 @@ def _keep_ids(db: Db, session: SessionRow, arrival: Arrival) -> None:
     identity = db.get(IdentityRow, session.id)
     if identity is not None:
         identity.ids = ids
-    elif is_active(session):
+    elif session.state == ACTIVE:
         # Ids of a finished session may have been deleted on purpose and are not stored again.
         row = IdentityRow(session_id=session.id, participant_id=session.participant_id, ids=ids)
         db.add(row)
@@ -252,7 +251,7 @@ def claim_tab(study: OpenStudy, session_id: int, claim: TabClaim, now: datetime)
         session.tab = str(claim.tab)
         if claim.hz is not None:
             session.hz = claim.hz
-        if is_active(session):
+        if session.state == ACTIVE:
             # It is not known what the other tab has shown, so its trials cannot be continued.
             drop_all(db, session, RELOADED, now)
 
@@ -270,8 +269,8 @@ def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
             "planned": planned(config),
             "accuracy": progress.accuracy("main") if at_break else None,
             "participant": session.participant.code,
-            "changes": [] if is_active(session) else _changes(db, study.id),
-            "completion": None if is_active(session) else _completion(db, study, session),
+            "changes": [] if session.state == ACTIVE else _changes(db, study.id),
+            "completion": None if session.state == ACTIVE else _completion(db, study, session),
         }
     )
 
@@ -308,7 +307,7 @@ def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:
     """End a session that is complete or has no stimulus left."""
     with study.database.writing() as db:
         session = locked(db, session_id)
-        if is_active(session):
+        if session.state == ACTIVE:
             progress, left = progress_of(db, session), StoredStimuli(db, session)
             if next_stimulus(study.config, session, progress, left) != "finish":
                 raise Rejection(409, "unfinished", "There are trials left.")

@@ -64,7 +64,15 @@ def read_monitor(
         status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
         stimuli = main_stimuli(db, study.id)
         hourly = _hourly(db, study.id, now)
-        newest, refresh_hz = _newest_flags(db, study.id), _refresh_rates(db, study.id)
+        newest = _newest_flags(db, study.id)
+        # Measured rates scatter: 59.9 and 60.1 Hz are the same kind of screen.
+        rounded = func.round(SessionRow.hz)
+        rates_hz = (
+            select(rounded, func.count())
+            .where(SessionRow.study_id == study.id, SessionRow.hz.is_not(None))
+            .group_by(rounded)
+        )
+        refresh_hz = {int(hz): n for hz, n in sorted(db.execute(rates_hz).all())}
     # A stimulus with too many responses must not make up for one that lacks some.
     groups = group_stimuli(stimuli, {row.id: min(row.taken, row.capacity or 0) for row in stimuli})
     n_responses = sum(group.n_responses for group in groups)
@@ -132,18 +140,6 @@ def _newest_flags(db: Db, study_id: int) -> Sequence[Sequence[str]]:
         .order_by(ResponseRow.trial_id.desc())
         .limit(NEWEST)
     ).all()
-
-
-def _refresh_rates(db: Db, study_id: int) -> dict[int, int]:
-    """Return the number of sessions by the refresh rate of the screen."""
-    # Measured rates scatter: 59.9 and 60.1 Hz are the same kind of screen.
-    rounded = func.round(SessionRow.hz)
-    rates = (
-        select(rounded, func.count())
-        .where(SessionRow.study_id == study_id, SessionRow.hz.is_not(None))
-        .group_by(rounded)
-    )
-    return {int(hz): n for hz, n in sorted(db.execute(rates).all())}
 
 
 FRESH_S = 10.0

@@ -22,7 +22,6 @@ from eyechart_experiment.server.session_progress import (
     end,
     has_evaded,
     has_failed,
-    is_active,
     is_catch_due,
     needs_catch,
     planned,
@@ -303,7 +302,7 @@ def _allocate(
             return NextTrial(next="trial", trial=trial)
         # Responded to, or dropped before the reply arrived: the key can be used for a new trial.
         db.connection().execute(_FREE_KEY, {"trial_id": known_id})
-    if not is_active(session):
+    if session.state != ACTIVE:
         return NextTrial(next="failed" if session.state == FAILED else "done", trial=None)
     # No background task does this: an expired lease matters only when a stimulus is needed.
     if is_any_over:

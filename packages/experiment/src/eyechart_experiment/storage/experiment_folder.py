@@ -48,11 +48,6 @@ class StudyFolder:
         """Folder of the images."""
         return self.path / STIMULI
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the secret in hexadecimal, as stored in the database."""
-        return fingerprint(self.secret)
-
 
 def open_study(path: str | os.PathLike[str]) -> StudyFolder:
     """Return the study in a folder; raise `UsageError` if there is none."""
@@ -221,8 +216,8 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
     try:
         with database.reading() as db:
             row = db.scalar(select(StudyRow).where(StudyRow.name == folder.config.name))
-            fingerprint = db.scalar(select(InstallationRow.secret))
-        if fingerprint is not None and fingerprint != folder.fingerprint:
+            known = db.scalar(select(InstallationRow.secret))
+        if known is not None and known != fingerprint(folder.secret):
             raise UsageError(
                 f"{folder.path / SECRET} does not match the database: restore the original secret"
                 " file."
