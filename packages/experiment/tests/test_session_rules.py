@@ -41,9 +41,12 @@ def session(seed=0, config=CONFIG, **changes):
 def dropped(*changes):
     """Dropped main trials with these Δv, whose stimuli never got a response."""
     return tuple(
-        DroppedTrial(1000 + n, "main", "cat", "reloaded", START, START, None, (image(v),), 1000 + n)
+        DroppedTrial(
+            number=1000 + n, role="main", truth="cat", reason="reloaded", served_at=START,
+            dropped_at=START, images=(image(v),), stimulus=1000 + n,
+        )
         for n, v in enumerate(changes)
-    )
+    )  # fmt: skip
 
 
 def delta_v_of(record):
@@ -134,8 +137,10 @@ def test_a_stimulus_that_came_back_counts_as_dropped_once():
     record = session()
     main = record.of("main")
     again = tuple(
-        DroppedTrial(900 + n, "main", "cat", "reloaded", START, START, None, one.images,
-                     one.stimulus)
+        DroppedTrial(
+            number=900 + n, role="main", truth="cat", reason="reloaded", served_at=START,
+            dropped_at=START, images=one.images, stimulus=one.stimulus,
+        )
         for n, one in enumerate([*main[:3], *main[:3]])
     )  # fmt: skip
     n_dropped, _ = selection(replace(record, dropped=again))

@@ -27,7 +27,6 @@ from eyechart_experiment.storage.safe_cells import safe
 from eyechart_experiment.storage.session_records import MAIN, outcome_of
 from eyechart_experiment.study_config import StudyConfig
 
-OUTCOMES = get_args(Outcome)
 HEAD = (
     "platform", "platform_id", "participant", "code", "outcome", "minutes", "amount", "currency",
     "excluded_by",
@@ -73,7 +72,7 @@ class PayRates:
             ['1.60', '0.40', '0']
         """
         # No end was reached: neither active nor left sessions have a completion code.
-        if outcome not in OUTCOMES:
+        if outcome not in get_args(Outcome):
             return Decimal(0)
         if outcome == "failed" and self.failed is not None:
             return self.failed

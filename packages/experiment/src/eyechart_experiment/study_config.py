@@ -3,11 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, get_args
+from typing import Annotated, TypeVar, get_args
 
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
@@ -15,6 +15,8 @@ from eyechart.core.options import Option, fields_of
 from eyechart.core.registry import one_of, unknown_name
 from eyechart_experiment.languages import DEFAULT, LANGUAGES, read_texts
 from eyechart_experiment.recruiters import RECRUITER_SETTINGS
+
+Parsed = TypeVar("Parsed")
 
 KINDS = ("categorise", "same-different")
 SURVEYS = ("none", "eyesight")
@@ -221,18 +223,24 @@ def read_config(path: Path) -> StudyConfig:
     """Return the study configuration in a YAML file."""
     from eyechart.core.yaml_text import parse_yaml
 
-    try:
-        settings = parse_yaml(regular_file(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(
-            f"{path.parent} is not a study: create one with eyechart experiment new."
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read: {reason}.") from None
+    if not path.exists():
+        raise UsageError(f"{path.parent} is not a study: create one with eyechart experiment new.")
+    settings: object = read_file(path, parse_yaml)
     if not isinstance(settings, dict):
         raise UsageError(f"{path} is not a study: it must be a mapping of names to values.")
     return config_from(settings, str(path))
+
+
+def read_file(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
+    """Return what a text file contains; `parse` raises a ValueError if that is invalid."""
+    try:
+        return parse(regular_file(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"No such file: {path}.") from None
+    except UsageError:
+        raise
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
 
 
 def config_text(config: StudyConfig) -> str:

@@ -110,8 +110,9 @@ def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> Ses
             served, now = now, now + lasting(stamps)
             responses.append(
                 TrialResponse(
-                    len(responses), role, truth, choice, choice == truth, rt, stamps,
-                    tuple(flags), served, now,
+                    number=len(responses), role=role, truth=truth, choice=choice,
+                    correct=choice == truth, rt_ms=rt, stamps=stamps, flags=tuple(flags),
+                    served_at=served, received_at=now,
                 )
             )  # fmt: skip
     facts = {"state": "finished", "hz": 60.0, "finished_at": START}

@@ -184,8 +184,8 @@ class MemoryStudy:
         number = len(session.responses) + len(session.dropped)
         if robot.drops(question, reaction):
             trial = DroppedTrial(
-                number, stimulus.role, stimulus.truth, RELOADED, now, later, None, images,
-                stimulus.id,
+                number=number, role=stimulus.role, truth=stimulus.truth, reason=RELOADED,
+                served_at=now, dropped_at=later, images=images, stimulus=stimulus.id,
             )  # fmt: skip
             session.dropped.append(trial)
             session.n_dropped[stimulus.role] += 1

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,15 +20,13 @@ from eyechart.cli.shared.derived_options import folder as folder_path
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of, verb
-from eyechart_experiment.cli.serve import StudyPath
+from eyechart_experiment.cli.serve import StudyPath, connect
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
     from eyechart_experiment.export.study_status import RateInterval, StudyStatus
-    from eyechart_experiment.payments import Payment, PayRates
-    from eyechart_experiment.storage.experiment_folder import StudyFolder
     from eyechart_experiment.storage.stimulus_counts import StimulusGroup
 
 
@@ -52,38 +51,34 @@ def status(
 ) -> None:
     """Print a study's progress, participants, exclusions and human curves so far."""
     from eyechart.cli.shared.printing import wide_console
-    from eyechart_experiment.storage.experiment_folder import open_study
 
-    folder = open_study(study)
     if token:
+        from eyechart_experiment.storage.experiment_folder import open_study
         from eyechart_experiment.storage.tokens import status_token
 
-        print(status_token(folder.secret))
+        print(status_token(open_study(study).secret))
         return
     console = wide_console()
     if not watch:
-        console.print(_page(_look(folder)), highlight=False)
+        console.print(_page(_look(study)), highlight=False)
         return
     from rich.live import Live
 
     # watching ends with Ctrl-C
     with (
         suppress(KeyboardInterrupt),
-        Live(_page(_look(folder)), console=console, auto_refresh=False) as live,
+        Live(_page(_look(study)), console=console, auto_refresh=False) as live,
     ):
         while True:
             time.sleep(every)
-            live.update(_page(_look(folder)), refresh=True)
+            live.update(_page(_look(study)), refresh=True)
 
 
-def _look(folder: "StudyFolder") -> "StudyStatus":
-    from datetime import UTC, datetime
-
+def _look(study: Path) -> "StudyStatus":
     from eyechart_experiment.export.study_status import read_status
-    from eyechart_experiment.storage.experiment_folder import connect_study
 
-    with connect_study(folder) as study:
-        return read_status(study, datetime.now(UTC))
+    with connect(study) as opened:
+        return read_status(opened, datetime.now(UTC))
 
 
 def _page(state: "StudyStatus") -> "RenderableType":
@@ -286,21 +281,21 @@ def payments(
     """List every session: platform id, completion code, outcome, minutes and amount."""
     from eyechart.cli.shared.output_files import check_file_to_write
     from eyechart.core.csv_table import csv_text
-    from eyechart_experiment.payments import CENT, HEAD, PayRates, usual_rates
-    from eyechart_experiment.storage.experiment_folder import open_study, write_private
+    from eyechart_experiment.payments import CENT, HEAD, PayRates, read_payments, usual_rates
+    from eyechart_experiment.storage.experiment_folder import write_private
 
-    folder = open_study(study)
-    if out is not None:
-        check_file_to_write(out)
-    usual = usual_rates(folder.config, pay, currency)
-    # A reward that is typed is everybody's, also of those who fail.
-    rates = PayRates(
-        reward=usual.reward if reward is None else Decimal(str(reward)).quantize(CENT),
-        bonus=Decimal(str(bonus)).quantize(CENT),
-        currency=currency,
-        failed=usual.failed if reward is None else None,
-    )
-    rows = _read(folder, rates)
+    with connect(study) as opened:
+        if out is not None:
+            check_file_to_write(out)
+        usual = usual_rates(opened.config, pay, currency)
+        # A reward that is typed is everybody's, also of those who fail.
+        rates = PayRates(
+            reward=usual.reward if reward is None else Decimal(str(reward)).quantize(CENT),
+            bonus=Decimal(str(bonus)).quantize(CENT),
+            currency=currency,
+            failed=usual.failed if reward is None else None,
+        )
+        rows = read_payments(opened, rates, datetime.now(UTC))
     cells = (dict(zip(HEAD, row.cells(), strict=True)) for row in rows)
     text = csv_text(cells, HEAD)
     if out is None:
@@ -322,18 +317,18 @@ def verify(
     codes: Annotated[list[str], typer.Argument(metavar="CODE", help="Completion codes.")],
 ) -> None:
     """Say which session a completion code belongs to and how it ended; exit with 1 if none."""
-    from eyechart_experiment.payments import find_code, usual_rates
-    from eyechart_experiment.storage.experiment_folder import open_study
+    from eyechart_experiment.payments import find_code, read_payments, usual_rates
     from eyechart_experiment.storage.withdrawal import withdrawn_at
 
-    folder = open_study(study)
-    rows = _read(folder, usual_rates(folder.config, HOURLY_PAY))
+    with connect(study) as opened:
+        rates = usual_rates(opened.config, HOURLY_PAY)
+        rows = read_payments(opened, rates, datetime.now(UTC))
     unknown = 0
     for code in codes:
         payment = find_code(rows, code)
         if payment is None:
             unknown += 1
-            moment = withdrawn_at(folder, code.strip().upper())
+            moment = withdrawn_at(opened.folder, code.strip().upper())
             reason = "not a completion code of this study"
             if moment is not None:
                 reason = f"the participant withdrew on {moment:%Y-%m-%d}, and the data were deleted"
@@ -346,13 +341,3 @@ def verify(
         )
     if unknown:
         raise Stop(f"{unknown} of {len(codes)} codes are not valid.", status=1)
-
-
-def _read(folder: "StudyFolder", rates: "PayRates") -> "list[Payment]":
-    from datetime import UTC, datetime
-
-    from eyechart_experiment.payments import read_payments
-    from eyechart_experiment.storage.experiment_folder import connect_study
-
-    with connect_study(folder) as opened:
-        return read_payments(opened, rates, datetime.now(UTC))

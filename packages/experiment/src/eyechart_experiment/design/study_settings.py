@@ -4,20 +4,24 @@ This module imports nothing slow, because the command line is built from these r
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import unknown_name
 from eyechart_experiment.languages import DEFAULT, read_texts
 from eyechart_experiment.recruiters import RECRUITER_SETTINGS
-from eyechart_experiment.study_config import KINDS, STUDY, TRIALS, StudyConfig, config_from
-
-Parsed = TypeVar("Parsed")
+from eyechart_experiment.study_config import (
+    KINDS,
+    STUDY,
+    TRIALS,
+    StudyConfig,
+    config_from,
+    read_file,
+)
 
 PER_PAIR = 40
 
@@ -229,7 +233,7 @@ def with_side(config: StudyConfig, stimulus: str, is_chosen: bool) -> StudyConfi
 def _read_settings(path: Path) -> dict[str, object]:
     from eyechart.core.yaml_text import parse_yaml
 
-    content: object = _read_file(path, parse_yaml)
+    content: object = read_file(path, parse_yaml)
     if not isinstance(content, dict):
         raise UsageError(f"{path} must contain study settings, such as 'block: 50'.")
     return content
@@ -237,18 +241,7 @@ def _read_settings(path: Path) -> dict[str, object]:
 
 def read_prose(path: Path, why: str) -> str:
     """Return the text in a file; `why` is the reason for which it must not be empty."""
-    text = _read_file(path, str).strip()
+    text = read_file(path, str).strip()
     if not text:
         raise UsageError(f"{path} is empty: {why}.")
     return text
-
-
-def _read_file(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
-    try:
-        return parse(regular_file(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"No such file: {path}.") from None
-    except UsageError:
-        raise
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None

@@ -59,7 +59,6 @@ from eyechart_experiment.study_config import StudyConfig, choices_of
 MIN_FREE = 8 * 1024**2
 """Free space in bytes below which the server is not healthy; SQLite's log alone takes 4 MB."""
 
-Clock = Callable[[], datetime]
 # No automatic errors, since these would not have the format of `problem`.
 BEARER = HTTPBearer(auto_error=False, description="The token of a session.")
 PublicId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
@@ -109,7 +108,7 @@ def make_app(
     per_token: RateLimit = PER_TOKEN,
     per_address: RateLimit = PER_ADDRESS,
     joins: RateLimit = JOINS,
-    clock: Clock = lambda: datetime.now(UTC),
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> FastAPI:
     """Return the server of one study.
 

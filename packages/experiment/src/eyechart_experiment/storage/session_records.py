@@ -50,9 +50,9 @@ class ShownImage:
     row: int
 
 
-@dataclass(frozen=True)
-class TrialResponse:
-    """A trial with its response; see `TrialRow` and `ResponseRow` in `database_tables`.
+@dataclass(frozen=True, kw_only=True)
+class ShownTrial:
+    """A trial as it was shown; see `TrialRow` in `database_tables`.
 
     `stimulus` is the id of the stimulus in the database.
     """
@@ -60,31 +60,30 @@ class TrialResponse:
     number: int
     role: str
     truth: str
+    served_at: datetime
+    pair: str | None = None
+    images: tuple[ShownImage, ...] = ()
+    stimulus: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResponse(ShownTrial):
+    """A trial with its response; see `ResponseRow` in `database_tables`."""
+
     choice: str
     correct: bool
     rt_ms: float | None
     stamps: Mapping[str, object]
     flags: tuple[str, ...]
-    served_at: datetime
     received_at: datetime
-    pair: str | None = None
-    images: tuple[ShownImage, ...] = ()
-    stimulus: int = 0
 
 
-@dataclass(frozen=True)
-class DroppedTrial:
-    """A trial without a response that will not get one; see `TrialRow` in `database_tables`."""
+@dataclass(frozen=True, kw_only=True)
+class DroppedTrial(ShownTrial):
+    """A trial without a response that will not get one."""
 
-    number: int
-    role: str
-    truth: str
     reason: str
-    served_at: datetime
     dropped_at: datetime
-    pair: str | None = None
-    images: tuple[ShownImage, ...] = ()
-    stimulus: int = 0
 
 
 @dataclass(frozen=True)
