@@ -148,8 +148,7 @@ def back_up(folder: StudyFolder, out: Path, keep: int = 14) -> StudyBackup:
 
 def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime) -> BackupContents:
     """Write a backup into an empty folder, checked; return its contents."""
-    url = make_url(folder.database_url)
-    is_sqlite = url.get_backend_name() == "sqlite"
+    is_sqlite = folder.sqlite_file is not None
     file = out / (RESPONSES if is_sqlite else DUMP)
     # Private before the first byte is written: a backup may hold platform ids.
     file.touch(mode=0o600)
@@ -364,11 +363,11 @@ def restore(backup: Path, study: Path | None = None) -> RestoredStudy:
             if line not in known:
                 append_private(log, line)
                 known.add(line)
-    url = make_url(folder.database_url)
-    if source.contents.database == DUMP:
-        command = f"createdb {url.database} && pg_restore --no-owner --dbname={url.database}"
-        return RestoredStudy(folder, source, command=f"{command} {source.file}")
-    database = Path(str(url.database))
+    database = folder.sqlite_file
+    if database is None or source.contents.database == DUMP:
+        name = make_url(folder.database_url).database
+        command = f"createdb {name} && pg_restore --no-owner --dbname={name} {source.file}"
+        return RestoredStudy(folder, source, command=command)
     with try_lock(database) as is_free:
         if not is_free:
             raise UsageError(f"A server uses {database}: stop it before you restore a backup.")

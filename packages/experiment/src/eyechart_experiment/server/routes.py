@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path as FilePath
@@ -270,11 +271,8 @@ def make_app(
     @app.post("/api/trials", responses=_problems(401, 409), response_model=wire.NextTrial)
     def next_trial(bearer: Signed, body: wire.TrialKey, x_tab: Tab = "") -> Response:
         """Hand out the next trial."""
-
-        def allowed(session: SessionRow) -> None:
-            check(bearer, session, x_tab)
-
-        return _json(allocate(study, bearer.session_id, str(body.key), clock(), allowed))
+        admitted = partial(check, bearer, tab=x_tab)
+        return _json(allocate(study, bearer.session_id, str(body.key), clock(), admitted))
 
     @app.get(
         "/api/images/{image}",
@@ -303,13 +301,9 @@ def make_app(
         """Store a response. A repeated request has no effect; a different response is rejected."""
         if body.choice not in ("", *choices):
             raise Rejection(422, "bad_request", "choice must be one of the study's choices.")
-
-        def allowed(session: SessionRow) -> None:
-            # Without the tab: a response of the former tab may arrive after the change.
-            check(bearer, session)
-
-        session_id = bearer.session_id
-        return _json(store(study, session_id, trial, body, clock(), admit=allowed))
+        # Without the tab: a response of the former tab may arrive after the change.
+        admitted = partial(check, bearer)
+        return _json(store(study, bearer.session_id, trial, body, clock(), admit=admitted))
 
     @app.post("/api/session/finish", responses=_problems(401, 409))
     def finish_session(bearer: Signed, x_tab: Tab = "") -> wire.SessionState:

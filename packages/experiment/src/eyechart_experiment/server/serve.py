@@ -4,10 +4,9 @@ import errno
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import uvicorn
-from sqlalchemy import make_url, select
+from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import try_lock
@@ -106,15 +105,14 @@ def exclusive_server(folder: StudyFolder) -> Iterator[None]:
     Each process counts requests and queues writers by itself, so that two of them would wait for
     each other's locks. PostgreSQL is made for several processes.
     """
-    url = make_url(folder.database_url)
-    if url.get_backend_name() != "sqlite":
+    if folder.sqlite_file is None:
         yield
         return
-    with try_lock(Path(str(url.database))) as is_free:
+    with try_lock(folder.sqlite_file) as is_free:
         if not is_free:
             raise UsageError(
-                f"Another process serves {url.database}: stop it first, or use PostgreSQL, which"
-                " several processes can share."
+                f"Another process serves {folder.sqlite_file}: stop it first, or use PostgreSQL,"
+                " which several processes can share."
             )
         yield
 

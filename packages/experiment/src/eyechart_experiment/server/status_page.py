@@ -17,7 +17,7 @@ from statistics import median
 from threading import Lock
 from typing import get_args
 
-from cachetools import TTLCache
+from cachetools import TTLCache, cached
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from jinja2 import Environment
@@ -149,25 +149,25 @@ FRESH_S = 10.0
 def add_status_routes(app: FastAPI, study: OpenStudy, prices: Prices) -> None:
     """Add the status page to a study's server."""
     token, lock = status_token(study.secret), Lock()
-    kept: TTLCache[str, Mapping[str, object]] = TTLCache(maxsize=1, ttl=FRESH_S)
 
+    @cached(TTLCache(maxsize=1, ttl=FRESH_S))
     def read() -> Mapping[str, object]:
-        # Waiting requests get the reading for which they wait.
-        with lock:
-            monitor = kept.get("monitor")
-            if monitor is None:
-                rates = usual_rates(study.config, prices.pay, prices.currency)
-                now = datetime.now(UTC)
-                monitor = read_monitor(study, rates, now, prices.fee_fraction, prices.fee_text)
-                kept["monitor"] = monitor
-            return monitor
+        rates = usual_rates(study.config, prices.pay, prices.currency)
+        now = datetime.now(UTC)
+        return read_monitor(study, rates, now, prices.fee_fraction, prices.fee_text)
 
     # Plain functions and not coroutines: FastAPI runs them in threads, so that waiting for the
     # database or for the lock does not hold up participants.
     @app.get("/status", include_in_schema=False)
     def status_page(request: Request) -> Response:
         """Return the page."""
-        return _locked(request, token) or Response(page_html(read()), media_type="text/html")
+        rejected = _locked(request, token)
+        if rejected is not None:
+            return rejected
+        # Waiting requests get the reading for which they wait.
+        with lock:
+            monitor = read()
+        return Response(page_html(monitor), media_type="text/html")
 
     @app.get("/status.css", include_in_schema=False)
     def status_style() -> Response:

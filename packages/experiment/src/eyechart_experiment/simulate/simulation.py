@@ -37,6 +37,7 @@ from eyechart_experiment.simulate.robots import Kind, Robot, RobotQuestion
 from eyechart_experiment.storage.database import Database, open_database
 from eyechart_experiment.storage.database_tables import (
     EXPIRED,
+    Base,
     InstallationRow,
     SessionRow,
     SourceImageRow,
@@ -95,8 +96,6 @@ LOOK = """() => {
 }"""
 CLICK = "selector => { const it = document.querySelector(selector); if (it) it.click(); }"
 
-DESIGN = (InstallationRow, StudyRow, SourceImageRow, StimulusRow, StimulusImageRow)
-
 
 @dataclass(frozen=True)
 class RobotOutcome:
@@ -135,16 +134,17 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
                 shutil.copy(path, out / STIMULI)
         copy = open_database(database_url(out), create=True)
         with study.database.reading() as old, copy.writing() as new:
-            for table in DESIGN:
-                rows = [dict(row) for row in old.execute(select(table.__table__)).mappings()]
-                for row in rows:
-                    if table is StimulusRow:
-                        # Responses are not copied, so no stimulus is taken yet.
-                        row["taken"] = 0
-                    elif table is StudyRow:
-                        row["visits"] = 0
-                    elif table is InstallationRow:
-                        row |= {"secret": fingerprint(secret), "simulated": True}
+            # Participants are not copied, so that no stimulus is taken yet.
+            changes: dict[type[Base], dict[str, object]] = {
+                InstallationRow: {"secret": fingerprint(secret), "simulated": True},
+                StudyRow: {"visits": 0},
+                SourceImageRow: {},
+                StimulusRow: {"taken": 0},
+                StimulusImageRow: {},
+            }
+            for table, changed in changes.items():
+                stored = old.execute(select(table.__table__)).mappings()
+                rows = [{**row, **changed} for row in stored]
                 if rows:
                     new.execute(insert(table), rows)
         copy.close()

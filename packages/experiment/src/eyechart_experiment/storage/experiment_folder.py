@@ -48,6 +48,12 @@ class StudyFolder:
         """Folder of the images."""
         return self.path / STIMULI
 
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The file of an SQLite database; None for a database of PostgreSQL."""
+        url = make_url(self.database_url)
+        return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
 
 def open_study(path: str | os.PathLike[str]) -> StudyFolder:
     """Return the study in a folder; raise `UsageError` if there is none."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import delete, func, make_url, or_, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
@@ -111,9 +111,8 @@ def apply_withdrawals(study: OpenStudy) -> int:
 
 def log_path(folder: StudyFolder) -> Path:
     """Return the path of the log: beside an SQLite file, which studies may share."""
-    url = make_url(folder.database_url)
-    is_sqlite = url.get_backend_name() == "sqlite"
-    return (Path(str(url.database)).parent if is_sqlite else folder.path) / LOG
+    file = folder.sqlite_file
+    return (folder.path if file is None else file.parent) / LOG
 
 
 def read_withdrawals(folder: StudyFolder) -> dict[str, datetime]:
