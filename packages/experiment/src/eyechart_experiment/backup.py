@@ -160,8 +160,7 @@ def _write(folder: StudyFolder, out: Path, previous: Path | None, now: datetime)
             f"The backup differs from the database in the table {wrong[0]}: nothing was kept;"
             " check the disk and try again."
         )
-    # After the database: a payment or a withdrawal in between is recorded too often, not too
-    # rarely.
+    # After the database: a withdrawal in between is recorded too often, not too rarely.
     sources = [folder.path / name for name in FILES]
     # An SQLite file belongs into the folder that is restored, wherever it was.
     sources += [log_path(folder)] if is_sqlite else [log_path(folder), folder.path / DATABASE]

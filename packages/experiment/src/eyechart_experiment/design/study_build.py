@@ -324,11 +324,11 @@ def side_of(plan: StudyPlan, images: ImageSet) -> int:
     used = {row.digest for planned in plan.stimuli for row in planned.images}
     known = zip(images.digests, images.sizes, images.listed, strict=True)
     sizes = {size: image.name for digest, size, image in known if digest in used}
-    odd = next((size for size in sizes if size[0] != size[1]), None)
-    if odd is not None:
+    not_square = next((size for size in sizes if size[0] != size[1]), None)
+    if not_square is not None:
         raise UsageError(
-            f"The images of a study must be square, but {sizes[odd]} is {odd[1]} × {odd[0]} px:"
-            " make the test set with --stimulus 224."
+            f"The images of a study must be square, but {sizes[not_square]} is {not_square[1]} ×"
+            f" {not_square[0]} px: make the test set with --stimulus 224."
         )
     if len(sizes) > 1:
         (one, _), (two, _) = list(sizes)[:2]
