@@ -101,11 +101,6 @@ class Payment:
     currency: str
     excluded_by: tuple[str, ...]
 
-    @property
-    def platform_title(self) -> str:
-        """The name of the recruiting site, for messages."""
-        return "a simulation" if self.platform == ROBOT else RECRUITERS[self.platform].title
-
     def cells(self) -> tuple[str, ...]:
         """Return the payment's row in the table, in the order of `HEAD`."""
         # The participant's id on the platform; empty if there is none or it was deleted.

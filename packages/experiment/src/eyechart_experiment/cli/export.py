@@ -318,6 +318,7 @@ def verify(
 ) -> None:
     """Say which session a completion code belongs to and how it ended; exit with 1 if none."""
     from eyechart_experiment.payments import find_code, read_payments, usual_rates
+    from eyechart_experiment.recruiters import platform_title
     from eyechart_experiment.storage.withdrawal import withdrawn_at
 
     with connect(study) as opened:
@@ -337,7 +338,7 @@ def verify(
         broken = f", violates {' and '.join(payment.excluded_by)}" if payment.excluded_by else ""
         print(
             f"{code}: {payment.outcome}, participant {payment.participant} from"
-            f" {payment.platform_title}, {payment.minutes:.1f} minutes{broken}."
+            f" {platform_title(payment.platform)}, {payment.minutes:.1f} minutes{broken}."
         )
     if unknown:
         raise Stop(f"{unknown} of {len(codes)} codes are not valid.", status=1)

@@ -185,7 +185,6 @@ def new(
     from eyechart_experiment.design.study_settings import gather_settings, with_side
 
     settings, chosen = gather_settings(request, config)
-    prices.check()
     request.check(settings.kind, "clean_k" in config)
     testset = read_testset(request.testset)
     settings = with_side(settings, testset.header.stimulus, is_chosen="side" in chosen)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from math import isnan
 from pathlib import Path
 
@@ -117,10 +116,9 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
     """Map each source image's digest to its name, or to the digest if the name is not unique."""
     owners: dict[str, set[str]] = defaultdict(set)
     for session in judged:
-        responded = [response.images for response in session.record.responses]
-        dropped = [trial.images for trial in session.record.dropped]
-        for image in chain.from_iterable([*responded, *dropped]):
-            owners[image.name].add(image.digest)
+        for trial in (*session.record.responses, *session.record.dropped):
+            for image in trial.images:
+                owners[image.name].add(image.digest)
     return {
         digest: name if len(digests) == 1 else digest
         for name, digests in owners.items()

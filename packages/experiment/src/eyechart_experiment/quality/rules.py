@@ -141,11 +141,12 @@ def _n_correct(responses: Sequence[TrialResponse]) -> int:
     return sum(response.correct for response in responses)
 
 
-def _above(count: int, total: int, max_share: float, fault: str) -> str | None:
+def _above(has_fault: Sequence[bool], max_share: float, fault: str) -> str | None:
     """Return the detail of a rule if more than a share of enough responses has a fault."""
-    if total < ENOUGH or count <= max_share * total:
+    total = len(has_fault)
+    if total < ENOUGH or sum(has_fault) <= max_share * total:
         return None
-    return f"{count} of {total} {fault}, at most {max_share:.0%}"
+    return f"{sum(has_fault)} of {total} {fault}, at most {max_share:.0%}"
 
 
 def _qualification(record: SessionRecord, config: StudyConfig) -> str | None:
@@ -205,18 +206,17 @@ def _selective(record: SessionRecord, config: StudyConfig) -> str | None:
 
 def _fast(record: SessionRecord, config: StudyConfig) -> str | None:
     floor = FAST_MS[config.kind]
-    responses = [response for response in record.of(*MAIN) if response.choice]
-    fast = sum(
+    is_fast = [
         "too_soon" in response.flags or (response.rt_ms is not None and response.rt_ms < floor)
-        for response in responses
-    )
-    return _above(fast, len(responses), FAST_SHARE, f"faster than {floor:.0f} ms")
+        for response in record.of(*MAIN)
+        if response.choice
+    ]
+    return _above(is_fast, FAST_SHARE, f"faster than {floor:.0f} ms")
 
 
 def _no_response(record: SessionRecord, config: StudyConfig) -> str | None:
-    responses = record.of(*MAIN)
-    silent = sum(not response.choice for response in responses)
-    return _above(silent, len(responses), SILENT_SHARE, "without a response")
+    is_silent = [not response.choice for response in record.of(*MAIN)]
+    return _above(is_silent, SILENT_SHARE, "without a response")
 
 
 def _one_button(record: SessionRecord, config: StudyConfig) -> str | None:
@@ -229,21 +229,23 @@ def _one_button(record: SessionRecord, config: StudyConfig) -> str | None:
 
 
 def _focus(record: SessionRecord, config: StudyConfig) -> str | None:
-    responses = record.of(*MAIN)
-    away = sum(any(flag in response.flags for flag in AWAY) for response in responses)
-    return _above(away, len(responses), AWAY_SHARE, "with the page hidden or left")
+    is_away = [any(flag in response.flags for flag in AWAY) for response in record.of(*MAIN)]
+    return _above(is_away, AWAY_SHARE, "with the page hidden or left")
 
 
 def _timing(record: SessionRecord, config: StudyConfig) -> str | None:
-    reasons, responses = invalid_reasons(record, config), record.of(*MAIN)
-    off = sum("timing" in reasons.get(one.number, ()) for one in responses)
-    return _above(off, len(responses), TIMING_SHARE, "off by more than a frame")
+    reasons = invalid_reasons(record, config)
+    is_off = ["timing" in reasons.get(response.number, ()) for response in record.of(*MAIN)]
+    return _above(is_off, TIMING_SHARE, "off by more than a frame")
 
 
 def _forged(record: SessionRecord, config: StudyConfig) -> str | None:
-    reasons, responses = invalid_reasons(record, config), record.of(*MAIN)
-    forged = sum(bool({"stamps", "clock"} & {*reasons.get(one.number, ())}) for one in responses)
-    return _above(forged, len(responses), FORGED_SHARE, "with stamps that cannot be true")
+    reasons = invalid_reasons(record, config)
+    is_forged = [
+        bool({"stamps", "clock"} & {*reasons.get(response.number, ())})
+        for response in record.of(*MAIN)
+    ]
+    return _above(is_forged, FORGED_SHARE, "with stamps that cannot be true")
 
 
 def _second_half(record: SessionRecord, config: StudyConfig) -> str | None:

@@ -32,3 +32,8 @@ PLATFORM_FEES: Mapping[str, PlatformFee] = {
 def platform_warnings(settings: Mapping[str, str]) -> list[str]:
     """Return what is missing in a study's platform settings, one sentence each."""
     return [text for recruiter in RECRUITERS.values() for text in recruiter.warnings(settings)]
+
+
+def platform_title(platform: str) -> str:
+    """Return the name of a recruiting site for messages; robots come from a simulation."""
+    return RECRUITERS[platform].title if platform in RECRUITERS else "a simulation"

@@ -14,11 +14,10 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
-from eyechart_experiment.recruiters import RECRUITERS
+from eyechart_experiment.recruiters import RECRUITERS, platform_title
 from eyechart_experiment.storage.database import Database
 from eyechart_experiment.storage.database_tables import (
     ACTIVE,
-    ROBOT,
     ConsentRow,
     ExclusionRow,
     ExposureRow,
@@ -48,10 +47,9 @@ class ParticipantData:
     began: datetime
 
     def __str__(self) -> str:
-        platform = "a simulation" if self.platform == ROBOT else RECRUITERS[self.platform].title
         where = " and ".join(self.studies) or "no study"
         return (
-            f"participant {self.code} from {platform}, who began on"
+            f"participant {self.code} from {platform_title(self.platform)}, who began on"
             f" {self.began:%Y-%m-%d %H:%M} UTC: {count_of(self.n_responses, 'response')} in {where}"
         )
 
@@ -97,13 +95,13 @@ def apply_withdrawals(study: OpenStudy) -> int:
         The number of participants deleted.
     """
     withdrawn = read_withdrawals(study.folder)
-    with study.database.reading() as db:
-        codes = db.scalars(select(ParticipantRow.code)).all()
-    is_back = [code for code in codes if withdrawn_digest(study.secret, code) in withdrawn]
-    for code in is_back:
-        with study.database.writing() as db:
-            participants = select(ParticipantRow).where(ParticipantRow.code == code)
-            _delete(db, db.scalars(participants).one())
+    with study.database.writing() as db:
+        participants = db.scalars(select(ParticipantRow)).all()
+        is_back = [
+            row for row in participants if withdrawn_digest(study.secret, row.code) in withdrawn
+        ]
+        for participant in is_back:
+            _delete(db, participant)
     if is_back:
         _forget(study.database)
     return len(is_back)
