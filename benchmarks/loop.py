@@ -96,7 +96,7 @@ def measure_loop(
         plan = Plan(n=n, corruptions=(entry.name,))
         # Without clean images, which are predicted only once for all corruptions.
         groups = plan_samples(images, plan)[1:]
-        first = groups[0].take(groups[0].row[:size] - groups[0].row[0])
+        first = groups[0].select(groups[0].row[:size] - groups[0].row[0])
         warm_up = PredictionTask(images, plan, [first], [model], device, size)
         _seconds(warm_up)
         rates[entry.name] = n / _seconds(

@@ -15,7 +15,7 @@ from torch import Tensor
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.parallel import n_cores
 from eyechart.core.progress import NO_PROGRESS
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import CATEGORIES, CLASSES, NONE, category_of, class_index
@@ -105,7 +105,7 @@ def synthetic_run(
         for number in range(n_models)
     ]
     groups = plan_samples(images, chosen.plan)
-    parts = Parts(folder / "predictions")
+    parts = PartFiles(folder / "predictions")
     parts.folder.mkdir()
     numbers = np.random.default_rng(0)
     labels = np.array([class_index()[label or ""] for label in images.labels])
@@ -188,7 +188,7 @@ def _rival_seconds(run: EvaluationRun) -> float:
     start = time.perf_counter()
     for predictions in samples:
         seen = (predictions.label != NONE) & ~np.isnan(predictions.delta_v)
-        kept = predictions.take(seen)
+        kept = predictions.select(seen)
         for number in range(N_RIVAL):
             refit_plainly(kept.delta_v, kept.correct, kept.image, len(run.task.images), number)
     return (time.perf_counter() - start) / len(samples) / N_RIVAL

@@ -268,7 +268,7 @@ def test_rendering_into_a_file_is_rejected(run, made, folder, tmp_path):
 
 def test_beginnings_of_another_test_set_are_rejected_and_kept(run, folder, tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
-    write, calls = testset.Parts.write, []
+    write, calls = testset.PartFiles.write, []
 
     def stop_at_the_second(self, name, table):
         calls.append(name)
@@ -277,7 +277,7 @@ def test_beginnings_of_another_test_set_are_rejected_and_kept(run, folder, tmp_p
         write(self, name, table)
 
     with monkeypatch.context() as patched:
-        patched.setattr(testset.Parts, "write", stop_at_the_second)
+        patched.setattr(testset.PartFiles, "write", stop_at_the_second)
         stopped = run("testset", "make", "--images", folder, "--out", path, *SMALL)
     assert stopped.status == 130
     assert len(stopped.err.strip().splitlines()) == 1 and "to resume" in stopped.err
@@ -393,7 +393,7 @@ def test_files_of_others_among_the_parts_are_told_and_kept(run, folder, tmp_path
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(testset.Parts, "merge", stop)
+        patched.setattr(testset.PartFiles, "merge", stop)
         assert run("testset", "make", "--images", folder, "--out", path, *SMALL).status == 130
     (part,) = tmp_path.glob("t.parquet.parts/vcr-blur--*.parquet")
     copy = part.rename(part.with_name(f"{part.stem} (conflicted copy).parquet"))

@@ -17,7 +17,7 @@ from eyechart.core import version
 from eyechart.core.storage.files import MACHINE, atomic_file, remove_leftovers, write_text
 from eyechart.core.storage.parts import (
     PER_WRITER,
-    Parts,
+    PartFiles,
     file_name,
     read_header,
     read_parquet,
@@ -31,7 +31,7 @@ def rows(*numbers):
 
 
 def found(folder, name):
-    table = Parts(folder).read(name).to_pydict()
+    table = PartFiles(folder).read(name).to_pydict()
     return list(zip(table["row"], table["value"], strict=True))
 
 
@@ -46,17 +46,17 @@ def in_python(code, *arguments, **options):
 
 
 def test_rows_come_back_sorted_whatever_the_order_of_writing(tmp_path):
-    parts = Parts(tmp_path)
+    parts = PartFiles(tmp_path)
     parts.write("vcr/fog", rows(7, 5))
     parts.write("vcr/snow", rows(1))
     parts.write("vcr/fog", rows(2, 9))
     assert found(tmp_path, "vcr/fog") == expected(2, 5, 7, 9)
-    assert Parts(tmp_path).done().tolist() == [1, 2, 5, 7, 9]
-    assert Parts(tmp_path).names() == [file_name("vcr/fog"), file_name("vcr/snow")]
+    assert PartFiles(tmp_path).done().tolist() == [1, 2, 5, 7, 9]
+    assert PartFiles(tmp_path).names() == [file_name("vcr/fog"), file_name("vcr/snow")]
 
 
 def test_merging_keeps_all_rows_in_one_file_for_each_name(tmp_path):
-    parts = Parts(tmp_path)
+    parts = PartFiles(tmp_path)
     for start in range(0, 12, 3):
         parts.write("fog", rows(*range(start, start + 3)))
         parts.write("snow", rows(100 + start))
@@ -69,9 +69,9 @@ def test_merging_keeps_all_rows_in_one_file_for_each_name(tmp_path):
 
 
 def test_rows_written_after_a_merge_are_added_by_the_next(tmp_path):
-    Parts(tmp_path).write("fog", rows(0, 1))
-    Parts(tmp_path).merge()
-    later = Parts(tmp_path)
+    PartFiles(tmp_path).write("fog", rows(0, 1))
+    PartFiles(tmp_path).merge()
+    later = PartFiles(tmp_path)
     assert later.done().tolist() == [0, 1]
     later.write("fog", rows(2))
     later.merge()
@@ -80,14 +80,14 @@ def test_rows_written_after_a_merge_are_added_by_the_next(tmp_path):
 
 def test_a_new_process_never_overwrites_the_parts_of_the_one_before(tmp_path):
     for numbers in ((0, 1), (2,), (3, 4)):
-        parts = Parts(tmp_path)
+        parts = PartFiles(tmp_path)
         parts.done()
         parts.write("fog", rows(*numbers))
     assert found(tmp_path, "fog") == expected(0, 1, 2, 3, 4)
 
 
 def test_rows_that_a_half_finished_merge_left_twice_are_not_repeated(tmp_path):
-    parts = Parts(tmp_path)
+    parts = PartFiles(tmp_path)
     parts.write("fog", rows(0, 1))
     parts.write("fog", rows(2, 3))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -96,24 +96,24 @@ def test_rows_that_a_half_finished_merge_left_twice_are_not_repeated(tmp_path):
     path, content = before.popitem()
     path.write_bytes(content)
     assert found(tmp_path, "fog") == expected(0, 1, 2, 3)
-    assert Parts(tmp_path).done().tolist() == [0, 1, 2, 3]
-    Parts(tmp_path).merge()
+    assert PartFiles(tmp_path).done().tolist() == [0, 1, 2, 3]
+    PartFiles(tmp_path).merge()
     assert [path.name for path in tmp_path.iterdir()] == ["fog.parquet"]
     assert found(tmp_path, "fog") == expected(0, 1, 2, 3)
 
 
 def test_some_columns_can_be_read_alone(tmp_path):
-    Parts(tmp_path).write("fog", rows(3, 1))
-    assert Parts(tmp_path).read("fog", ["row"]).to_pydict() == {"row": [1, 3]}
+    PartFiles(tmp_path).write("fog", rows(3, 1))
+    assert PartFiles(tmp_path).read("fog", ["row"]).to_pydict() == {"row": [1, 3]}
 
 
 def test_a_name_without_rows_is_rejected(tmp_path):
     with pytest.raises(ec.UsageError, match="no rows of fog"):
-        Parts(tmp_path).read("fog")
+        PartFiles(tmp_path).read("fog")
 
 
 def test_names_that_begin_alike_are_not_mixed_up(tmp_path):
-    parts = Parts(tmp_path)
+    parts = PartFiles(tmp_path)
     parts.write("vcr/blur", rows(1))
     parts.write("vcr/blur-more", rows(2))
     parts.merge()
@@ -134,7 +134,7 @@ def test_names_that_begin_alike_are_not_mixed_up(tmp_path):
 @pytest.mark.parametrize("content", [rows(2, 3), pa.table({"else": [1]})], ids=["rows", "else"])
 def test_files_of_other_names_are_told_and_their_rows_count_nowhere(tmp_path, name, content):
     write_parquet(content, tmp_path / name)
-    parts = Parts(tmp_path, ["fog", "snow"])
+    parts = PartFiles(tmp_path, ["fog", "snow"])
     parts.write("fog", rows(0, 1))
     assert parts.done().tolist() == [0, 1]
     assert name in " ".join(parts.notes())
@@ -148,7 +148,7 @@ def test_files_of_other_names_are_told_and_their_rows_count_nowhere(tmp_path, na
 
 
 def test_a_folder_without_strays_needs_no_note(tmp_path):
-    parts = Parts(tmp_path, ["vcr/fog"])
+    parts = PartFiles(tmp_path, ["vcr/fog"])
     parts.write("vcr/fog", rows(0))
     parts.merge()
     parts.write("vcr/fog", rows(1))
@@ -159,8 +159,8 @@ WRITER = """
     import sys
     from pathlib import Path
     import pyarrow as pa
-    from eyechart.core.storage.parts import Parts
-    parts, number = Parts(Path(sys.argv[1])), 0
+    from eyechart.core.storage.parts import PartFiles
+    parts, number = PartFiles(Path(sys.argv[1])), 0
     while True:
         parts.write("fog", pa.table({"row": [number], "value": [number**2 + 1]}))
         print(number, flush=True)
@@ -175,7 +175,7 @@ def test_rows_that_were_written_survive_a_kill(tmp_path):
     said += [int(line) for line in writer.communicate()[0].split()]
     assert said == list(range(len(said)))
     # what it was just writing may be there besides, whole
-    done = Parts(tmp_path).done().tolist()
+    done = PartFiles(tmp_path).done().tolist()
     assert done in (said, [*said, len(said)])
     assert found(tmp_path, "fog") == expected(*done)
     assert not list(tmp_path.glob(".*"))
@@ -243,10 +243,10 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_was_written(tmp_path):
         from pathlib import Path
         import numpy as np, pyarrow as pa
         import eyechart as ec
-        from eyechart.core.storage.parts import Parts
+        from eyechart.core.storage.parts import PartFiles
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-        parts = Parts(Path(sys.argv[1]))
+        parts = PartFiles(Path(sys.argv[1]))
         parts.write("fog", pa.table({"row": [0], "value": [1]}))
         try:
             noise = np.random.default_rng(0).integers(0, 2**62, 100_000)
@@ -273,7 +273,7 @@ def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
 def test_a_folder_that_may_not_be_written_is_one_sentence(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(ec.UsageError, match=r"Cannot write .*Permission denied"):
-        Parts(tmp_path).write("fog", rows(1))
+        PartFiles(tmp_path).write("fog", rows(1))
     tmp_path.chmod(0o700)
 
 
@@ -287,17 +287,17 @@ def test_a_file_that_is_no_parquet_is_one_sentence(tmp_path, content):
 
 
 def test_a_part_that_was_cut_off_is_one_sentence(tmp_path):
-    Parts(tmp_path).write("fog", rows(*range(50)))
+    PartFiles(tmp_path).write("fog", rows(*range(50)))
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ec.UsageError, match="Cannot read"):
-        Parts(tmp_path).done()
+        PartFiles(tmp_path).done()
 
 
 def test_a_table_without_the_column_is_one_sentence(tmp_path):
     write_parquet(pa.table({"other": [1]}), tmp_path / "fog.parquet")
     with pytest.raises(ec.UsageError, match=r"fog\.parquet"):
-        Parts(tmp_path).done()
+        PartFiles(tmp_path).done()
 
 
 def test_what_a_file_says_of_itself_is_read_without_its_rows(tmp_path):
@@ -310,7 +310,7 @@ def test_what_a_file_says_of_itself_is_read_without_its_rows(tmp_path):
 
 def test_two_writers_at_once_lose_no_rows(tmp_path):
     """Two runs into one folder: each writes its own rows, and none replaces those of the other."""
-    first, second = Parts(tmp_path), Parts(tmp_path)
+    first, second = PartFiles(tmp_path), PartFiles(tmp_path)
     first.done(), second.done()
     first.write("fog", rows(0, 1))
     second.write("fog", rows(2, 3))
@@ -319,9 +319,9 @@ def test_two_writers_at_once_lose_no_rows(tmp_path):
 
 def test_a_writer_stays_in_its_range_of_part_numbers(tmp_path):
     """Otherwise a resumed writer and the one whose range it entered choose the same name."""
-    Parts(tmp_path, writer=0).write("fog", rows(0))
-    Parts(tmp_path, writer=1).write("fog", rows(1))
-    resumed = [Parts(tmp_path, writer=writer) for writer in (0, 1, 2)]
+    PartFiles(tmp_path, writer=0).write("fog", rows(0))
+    PartFiles(tmp_path, writer=1).write("fog", rows(1))
+    resumed = [PartFiles(tmp_path, writer=writer) for writer in (0, 1, 2)]
     for row, parts in enumerate(resumed, 2):
         assert parts.done().tolist() == list(range(row))
         parts.write("fog", rows(row))

@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.files import atomic_file, write_text
-from eyechart.core.storage.parts import ROW, Parts
+from eyechart.core.storage.parts import ROW, PartFiles
 from eyechart.core.storage.remote import RemoteFile, as_shown, is_url, output_folder, remote_files
 from object_store import ObjectStore, use_store
 
@@ -49,7 +49,7 @@ def test_files_are_uploaded_when_they_are_complete(store):
             assert store.names() == []
         assert store.names() == ["run/a.json"]
         (out.path / "predictions").mkdir()
-        Parts(out.path / "predictions").write("fog", table(1, 2))
+        PartFiles(out.path / "predictions").write("fog", table(1, 2))
         assert store.names() == ["run/a.json", "run/predictions/fog--0000001.parquet"]
         (out.path / "plain.txt").write_text("at the end")
         assert out.show(out.path / "a.json") == "objects://bucket/run/a.json"
@@ -62,12 +62,12 @@ def test_a_killed_run_resumes_from_what_was_written(store):
     # a folder that is never closed, as after a kill
     killed = output_folder("objects://bucket/run")
     out = killed.__enter__()
-    parts = Parts(out.path)
+    parts = PartFiles(out.path)
     parts.write("fog", table(1, 2))
     parts.write("fog", table(3))
     store.puts.clear()
     with output_folder("objects://bucket/run") as again:
-        parts = Parts(again.path)
+        parts = PartFiles(again.path)
         assert parts.read("fog")[ROW].to_pylist() == [1, 2, 3]
         parts.write("fog", table(4))
         parts.merge()

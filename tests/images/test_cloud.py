@@ -7,7 +7,7 @@ import pytest
 
 import eyechart as ec
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.core.storage.remote import output_folder
 from eyechart.images.imageset import load_images
 from small_models import SMALL, Colors
@@ -51,9 +51,9 @@ def test_a_killed_run_resumes_from_the_bucket(system):
 
     killed = output_folder("s3://study/killed")
     out = killed.__enter__()
-    Parts(out.path).write("fog", pa.table({"row": [1, 2]}))
+    PartFiles(out.path).write("fog", pa.table({"row": [1, 2]}))
     with output_folder("s3://study/killed") as again:
-        assert Parts(again.path).read("fog")["row"].to_pylist() == [1, 2]
+        assert PartFiles(again.path).read("fog")["row"].to_pylist() == [1, 2]
 
 
 def test_a_missing_bucket_is_named(system):

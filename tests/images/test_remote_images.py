@@ -10,7 +10,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import eyechart as ec
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import load_images
 from object_store import use_store
@@ -81,5 +81,5 @@ def test_a_run_from_urls_to_an_object_store_equals_a_local_run(folder, system, t
         again = ec.evaluate(Colors(), "memory://remote/photos", out=url, **SMALL)
         assert again.models == results.models
         assert not any("predictions" in name for name in store.puts)
-        rows = Parts(store.root / "run" / "predictions").read("vcr/gaussian_noise")
-    assert rows.equals(Parts(tmp_path / "local" / "predictions").read("vcr/gaussian_noise"))
+        rows = PartFiles(store.root / "run" / "predictions").read("vcr/gaussian_noise")
+    assert rows.equals(PartFiles(tmp_path / "local" / "predictions").read("vcr/gaussian_noise"))

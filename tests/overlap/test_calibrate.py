@@ -358,7 +358,7 @@ def test_bad_input_is_rejected_in_one_sentence():
     model, images = load_model(dazzled, CPU), bright_images()
     wrong = load_model(lambda pixels: torch.rand(len(pixels), 2), CPU)
     fixed = brighter(path={"amount": (0.1, 0.1)})
-    few = images.take(range(15))
+    few = images.select(range(15))
 
     for sentence, call in (
         (r"mild end\) must exceed upper", CalibrationSettings(lower=0.5, upper=0.95).check),

@@ -154,7 +154,7 @@ def test_predictions_without_a_visual_change_are_counted_and_left_out():
     found = score(Predictions(**{**vars(own), "delta_v": gaps}))
     assert found.unmeasurable == 100
     assert found.consistency.curve.fitted.bins.counts.sum() == 7900
-    rest = own.take(np.arange(8000) >= 100)
+    rest = own.select(np.arange(8000) >= 100)
     assert found.consistency.robustness.value == pytest.approx(
         score(rest).consistency.robustness.value, abs=1e-9
     )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from commands import assert_rejected, image_file
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.corruptions.suites.catalogue import list_corruptions
 from eyechart.images.labels.imagenet import wordnet_ids
 from eyechart.predictions.batches import BatchRecord, predictions_table, record_scores
@@ -142,7 +142,7 @@ class KnownErrors:
             rows = samples_table(
                 task.images,
                 task.plan,
-                samples.take(stored),
+                samples.select(stored),
                 delta_v[stored],
                 pixels=np.zeros_like(stored),
                 scales=1,
@@ -183,7 +183,7 @@ def test_a_resumed_run_of_all_samples_ends_with_the_mean_corruption_error(
     told = run(*given)
     assert first_line(told).endswith(f"; {TITLE}.")
 
-    parts = Parts(tmp_path / "out" / "predictions")
+    parts = PartFiles(tmp_path / "out" / "predictions")
     errors = known_errors.errors
     pixels = np.concatenate([parts.read(name, ["row", "pixels"])["pixels"] for name in errors])
     assert len(pixels) == 50_000 + n_samples and np.count_nonzero(pixels) == LEFT

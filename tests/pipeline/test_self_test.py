@@ -59,7 +59,7 @@ def test_a_model_that_depends_on_the_image_alone_is_not_doubted(name, folder):
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_few_images_do(count, folder, tmp_path):
-    images = ec.load_images(folder, "native").take(range(count))
+    images = ec.load_images(folder, "native").select(range(count))
     assert notes_on("small_models:thousand", images) == []
     assert len(notes_on("doubtful_models:flipping", images)) == 1
 

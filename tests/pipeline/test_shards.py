@@ -15,7 +15,7 @@ import pytest
 import eyechart as ec
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.core.storage.shards import Shard
 from eyechart.images.imageset import ImageSet
 from eyechart.images.labels.imagenet import wordnet_ids
@@ -213,8 +213,8 @@ class TestWrongFolders:
         self.rejected(split, "Shard 2/2 lacks", "vcr/frost")
 
     def test_predictions_of_another_shard(self, split):
-        first = Parts(split / "shards" / "1-of-2" / "predictions").read("vcr/frost")
-        Parts(split / "shards" / "2-of-2" / "predictions", writer=3).write("vcr/frost", first)
+        first = PartFiles(split / "shards" / "1-of-2" / "predictions").read("vcr/frost")
+        PartFiles(split / "shards" / "2-of-2" / "predictions", writer=3).write("vcr/frost", first)
         self.rejected(split, "2-of-2", "vcr/frost", "of another shard")
 
     def test_an_unfinished_shard(self, split):

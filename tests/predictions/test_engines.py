@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import eyechart as ec
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.models.find import load_model
 from eyechart.predictions.compute_settings import ENGINES, IN_PROCESS, PROCESSES, ComputeSettings
 from eyechart.predictions.engine import part_files, predict
@@ -131,7 +131,7 @@ def test_predictions_in_memory_are_those_on_disk(task, usual, tmp_path):
     assert len(tables) == 5
     for corruption, of_corruption in tables.items():
         rows = [row for table in of_corruption for row in table.to_pylist()]
-        kept = Parts(tmp_path / "run").read(corruption).to_pylist()
+        kept = PartFiles(tmp_path / "run").read(corruption).to_pylist()
         key = lambda row: (row["row"], row["model"])  # noqa: E731
         assert sorted(map(str, sorted(rows, key=key))) == sorted(map(str, sorted(kept, key=key)))
 

@@ -16,7 +16,7 @@ import torch
 
 import eyechart as ec
 import small_models
-from eyechart.core.storage.parts import Parts, read_parquet, write_parquet
+from eyechart.core.storage.parts import PartFiles, read_parquet, write_parquet
 from eyechart.images.identity import content_keys
 from eyechart.images.labels.imagenet import CATEGORIES, members
 from eyechart.models.find import load_model
@@ -62,9 +62,9 @@ def job(images, *models, batch=None, n=12, corruptions=CHOSEN, suite="vcr"):
 def predictions(folder):
     """Every recorded row of the test set, by its number and the model."""
     found = {}
-    for name in Parts(folder).names():
+    for name in PartFiles(folder).names():
         if name != BLANK:
-            for row in Parts(folder).read(name).to_pylist():
+            for row in PartFiles(folder).read(name).to_pylist():
                 key = row["row"], row["model"]
                 assert key not in found, "a row is there twice"
                 found[key] = row
@@ -216,7 +216,7 @@ def test_images_of_nothing_are_even_grays_and_noise():
 
 def test_predictions_to_nothing_are_recorded_for_every_model(images, recorded):
     _, folder = recorded
-    table = Parts(folder).read(BLANK).to_pylist()
+    table = PartFiles(folder).read(BLANK).to_pylist()
     assert Counter(row["model"] for row in table) == {"Colors": 16, "Blocks": 16}
     pixels = blank_images(40, 40).float() / 255
     expected = small_models.thousand(pixels).argmax(dim=1).tolist()
@@ -248,7 +248,7 @@ def test_progress_counts_rows_when_they_are_on_disk(images, tmp_path):
 
     def step(count, message):
         told.append(count)
-        on_disk = sum(number >= 0 for number in Parts(tmp_path).done())
+        on_disk = sum(number >= 0 for number in PartFiles(tmp_path).done())
         assert sum(told) <= on_disk
 
     predict(own, tmp_path, step)
@@ -373,7 +373,7 @@ def test_a_single_image_is_tried_without_padding_when_memory_runs_out(images, tm
     small, tables = Small(1), {}
     task = job(images, Model("Colors", small, CPU), batch=60, corruptions=("blur",))
     # one clean image, and no images without content
-    single = replace(task, groups=[task.groups[0].take(np.arange(1))])
+    single = replace(task, groups=[task.groups[0].select(np.arange(1))])
     predict_items(single, single.items(BLANK_ROWS), tables.__setitem__, silent)
     assert small.asked == [32, 1] and len(tables["clean"]) == 1
 
@@ -541,7 +541,7 @@ def test_outcomes_are_right_or_wrong_by_hand(images, recorded):
         else:
             assert found.correct[place] == (row["prediction"] == label)
             assert found.clean_correct[place] == (before == label)
-    lost = [r["prediction"] for r in Parts(folder).read(BLANK).to_pylist()
+    lost = [r["prediction"] for r in PartFiles(folder).read(BLANK).to_pylist()
             if r["model"] == "Colors"]  # fmt: skip
     known = found.label != -1
     shares = [lost.count(label) / 16 for label in found.label[known]]
@@ -564,7 +564,7 @@ def test_samples_without_a_label_can_be_left_out(images, recorded, rule, has_cle
     assert not PredictionReader(folder, {}, rule).has_labels("Blocks")
     for read in (partial(reader.outcomes, corruption="vcr/frost"), reader.clean):
         found, every = read("Blocks", only_labeled=True), read("Blocks")
-        kept = every.take(every.label != -1)
+        kept = every.select(every.label != -1)
         assert 0 < len(found) < len(every)
         for name, values in vars(kept).items():
             np.testing.assert_array_equal(getattr(found, name), values)
@@ -576,7 +576,7 @@ def test_shares_of_predictions_to_nothing_are_counted_as_consistency_is(images, 
     _, folder = recorded
     found = PredictionReader(folder, {}, rule)
     own = found.outcomes("Blocks", "vcr/frost")
-    parts = Parts(folder)
+    parts = PartFiles(folder)
 
     def categories(name):
         table = parts.read(name)

@@ -254,7 +254,7 @@ def test_the_command_holds_out_what_was_published(archive, kinds, run, tmp_path)
         for place, each in enumerate(images)
         if each.name.startswith("train/") and int(each.subclass.removeprefix("fine")) not in FIRST
     ]
-    expected = training_data(kinds.data.images.take(own), kinds.data.class_names)
+    expected = training_data(kinds.data.images.select(own), kinds.data.class_names)
     assert checkpoint.recipe["settings"]["data"] == expected.fingerprint
     # normalized by those pictures alone
     pixels = kinds.data.batch(own).numpy() / 255

@@ -301,7 +301,7 @@ def test_published_protocol_trains_on_all_images_that_are_not_held_out(run, tmp_
         assert fold["familiar"] is fold["gap"] is None
         checkpoint = read_checkpoint(out / "models" / "0" / f"{fold['name']}.pt")
         own = [n for n, one in enumerate(images.listed) if one.style != fold["name"]]
-        expected = training_data(images.take(own), CLASSES).fingerprint
+        expected = training_data(images.select(own), CLASSES).fingerprint
         assert checkpoint.recipe["settings"]["data"] == expected
     (view,) = structure_views([out])
     assert "familiar" not in view.text and "all images that are not held out" in str(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from benchmarks.loop import ResNet50
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
 from eyechart.predictions.engine import predict
@@ -32,7 +32,7 @@ def rows(images, plan, module, device, batch, half=None):
             Path(folder),
             lambda *_: None,
         )
-        parts = Parts(Path(folder))
+        parts = PartFiles(Path(folder))
         return pa.concat_tables([parts.read(samples.name) for samples in groups])
 
 

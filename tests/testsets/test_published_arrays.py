@@ -46,7 +46,7 @@ def test_rows_come_in_the_order_of_severities(made):
     whole = np.load(made / "fog.npy")
     found = torch.stack(images.files.read("fog", [1, 5, 3], [0, 7, 2]))
     assert (found.permute(0, 2, 3, 1).numpy() == whole[[0, 39, 18]]).all()
-    taken = images.take([7, 2]).files.read("fog", [5, 3], [0, 1])
+    taken = images.select([7, 2]).files.read("fog", [5, 3], [0, 1])
     assert torch.equal(torch.stack(taken), found[1:])
     assert isinstance(images.files.arrays["fog"], np.memmap)
 

@@ -483,7 +483,7 @@ def test_a_run_that_was_stopped_goes_on_and_makes_nothing_twice(images, drawn, t
 
     with pytest.raises(KeyboardInterrupt):
         testset.make_testset(images, plan, CPU, tmp_path, stop)
-    there = testset.Parts(tmp_path).done()
+    there = testset.PartFiles(tmp_path).done()
     assert 60 < len(there) < len(drawn)
     told = []
     made = testset.make_testset(images, plan, CPU, tmp_path, lambda n, _: told.append(n))

@@ -321,7 +321,7 @@ def test_images_are_as_many_of_every_class(home, run, tmp_path):
     )
     settings = read_checkpoint(tmp_path / "out" / "retrained.pt").recipe["settings"]
     images = load_images(home / "train", "native")
-    chosen = images.take(choose_images(images.listed, Plan(max_images=10)).tolist())
+    chosen = images.select(choose_images(images.listed, Plan(max_images=10)).tolist())
     assert sorted(Counter(chosen.labels).values()) == [2, 2, 3, 3]
     model = load_model("tinted_contrasts:untrained", CPU)
     model(blank_images(32, 32))

@@ -148,34 +148,34 @@ class ImageSet(CheckedFields):
         parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in named)
         return f"{hash64(*parts, *(self.class_names or ())):016x}"
 
-    def keys(self, places: Iterable[int] | None = None) -> Tensor:
+    def keys(self, indices: Iterable[int] | None = None) -> Tensor:
         """Return the 64-bit keys of the images (all by default) that seed their random numbers.
 
         Keys are derived from file digests, so an image is corrupted identically in every dataset.
         """
-        wanted = range(len(self)) if places is None else list(places)
+        wanted = range(len(self)) if indices is None else list(indices)
         return named_keys([self.digests[position] for position in wanted], len(wanted))
 
-    def take(self, places: Sequence[int]) -> "ImageSet":
+    def select(self, indices: Sequence[int]) -> "ImageSet":
         """Return a subset: the images at these positions."""
         return replace(
             self,
-            listed=tuple(self.listed[index] for index in places),
-            digests=tuple(self.digests[index] for index in places),
-            sizes=tuple(self.sizes[index] for index in places),
-            kept={new: self.kept[old] for new, old in enumerate(places) if old in self.kept},
-            files=None if self.files is None else self.files.take(places),
+            listed=tuple(self.listed[index] for index in indices),
+            digests=tuple(self.digests[index] for index in indices),
+            sizes=tuple(self.sizes[index] for index in indices),
+            kept={new: self.kept[old] for new, old in enumerate(indices) if old in self.kept},
+            files=None if self.files is None else self.files.select(indices),
         )
 
-    def batch(self, places: Sequence[int]) -> Tensor:
+    def batch(self, indices: Sequence[int]) -> Tensor:
         """Return the stimuli at these positions, all of the same size, as uint8 (B, 3, H, W)."""
         # dict.fromkeys drops repeated positions and keeps their order.
-        missing = [index for index in dict.fromkeys(places) if index not in self.kept]
+        missing = [index for index in dict.fromkeys(indices) if index not in self.kept]
         again: dict[int, Tensor] = {}
         if missing:
             with ThreadPoolExecutor(READERS) as pool:
                 again = dict(zip(missing, pool.map(self._read_again, missing), strict=True))
-        return torch.stack([self.kept[p] if p in self.kept else again[p] for p in places])
+        return torch.stack([self.kept[p] if p in self.kept else again[p] for p in indices])
 
     def _read_again(self, index: int) -> Tensor:
         image = self.listed[index]

@@ -35,14 +35,14 @@ class CorruptedSource(Protocol):
         """Height and width of every image in px."""
 
     def read(
-        self, corruption: str, severities: Sequence[int], places: Sequence[int]
+        self, corruption: str, severities: Sequence[int], indices: Sequence[int]
     ) -> list[Tensor | str]:
         """Return the images at these positions, each at its severity, under one corruption.
 
         An image is uint8 (3, H, W); one that cannot be read is the reason, as a sentence.
         """
 
-    def take(self, places: Sequence[int]) -> "CorruptedSource":
+    def select(self, indices: Sequence[int]) -> "CorruptedSource":
         """Return a subset: the images at these positions."""
 
 

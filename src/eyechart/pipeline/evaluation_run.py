@@ -100,7 +100,7 @@ class EvaluationRun:
             has_labels = bool((labels[self.used_images] != NONE).any())
             # Without images of a category there is nothing to score, unless consistency needs no
             # labels.
-            if asked == ENTRY16 or has_labels or self._is_blind(labels):
+            if asked == ENTRY16 or has_labels or self._compares_without_labels(labels):
                 yield LabelSpace(ENTRY16, labels, CATEGORIES)
 
     def output_names(self, model: Model) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class EvaluationRun:
             images.labels, model.classes or 0, model.class_names, images.class_names
         )
 
-    def _is_blind(self, labels: IntArray) -> bool:
+    def _compares_without_labels(self, labels: IntArray) -> bool:
         """Whether human consistency can be compared although there are no labels."""
         references, has_labels = self.humans[0], bool((labels != NONE).any())
         return not has_labels and references is not None and references.has_consistency

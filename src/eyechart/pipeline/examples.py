@@ -80,7 +80,7 @@ def _predicted(run: EvaluationRun, model: Model) -> _Predicted:
 
 def _only(outcomes: Predictions, samples: Samples) -> Predictions:
     assert outcomes.row is not None
-    return outcomes.take(np.isin(outcomes.row, samples.row))
+    return outcomes.select(np.isin(outcomes.row, samples.row))
 
 
 def _recognised(models: Sequence[_Predicted]) -> IntArray | None:
@@ -114,12 +114,12 @@ def choose_rows(
 
 def _usable(outcomes: Predictions, recognized: IntArray | None) -> Predictions:
     labeled = outcomes.label != NONE
-    usable = outcomes.take(labeled) if labeled.any() else outcomes
+    usable = outcomes.select(labeled) if labeled.any() else outcomes
     if recognized is None:
         return usable
     # An image that is misclassified even when clean does not illustrate a corruption.
     known = np.isin(usable.image, recognized)
-    return usable.take(known) if known.any() else usable
+    return usable.select(known) if known.any() else usable
 
 
 def _reach(outcomes: Predictions) -> dict[int, int]:
@@ -136,7 +136,7 @@ def _rows(outcomes: Predictions, reached: Mapping[int, int], favourite: int) -> 
     enough = min(ENOUGH, reached[best])
     image = favourite if reached.get(favourite, 0) >= enough else best
     if reached[image] >= min(ENOUGH, len(np.unique(_step(outcomes)))) or _has_levels(outcomes):
-        outcomes = outcomes.take(outcomes.image == image)
+        outcomes = outcomes.select(outcomes.image == image)
     assert outcomes.row is not None
     kept = np.arange(len(outcomes))
     if not _has_levels(outcomes):
@@ -162,13 +162,13 @@ def _step(outcomes: Predictions) -> IntArray:
 def _groups(task: PredictionTask, wanted: IntArray) -> list[Samples]:
     """Return these samples, preceded by the clean images they are made from."""
     groups = [
-        samples.take(np.flatnonzero(np.isin(samples.row, wanted)))
+        samples.select(np.flatnonzero(np.isin(samples.row, wanted)))
         for samples in task.groups
         if samples.entry is not None
     ]
     images = np.unique(np.concatenate([samples.image for samples in groups]))
     clean = [
-        samples.take(np.flatnonzero(np.isin(samples.image, images)))
+        samples.select(np.flatnonzero(np.isin(samples.image, images)))
         for samples in task.groups
         if samples.entry is None
     ]
@@ -182,7 +182,7 @@ def _write(task: PredictionTask, groups: Sequence[Samples], folder: Path) -> dic
         folder.mkdir(parents=True, exist_ok=True)
         for work in iterate_samples(task.images, [groups], task.plan, task.device):
             for start in range(len(work.samples)):
-                part = work.samples.take(np.array([start]))
+                part = work.samples.select(np.array([start]))
                 read = None if work.from_files is None else work.from_files[start : start + 1]
                 pixels = work.clean_images.make(part, read).images[0].permute(1, 2, 0).cpu().numpy()
                 row = int(part.row[0])

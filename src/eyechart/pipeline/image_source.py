@@ -71,7 +71,7 @@ class ImageSource:
             begin = partial(progress.begin, "clean images")
             return load_published(self.published, plan, self.clean, self.stimulus, begin)
         if isinstance(self.images, ImageSet):
-            return self.images.take(choose_images(self.images.listed, plan).tolist())
+            return self.images.select(choose_images(self.images.listed, plan).tolist())
         if self.images is None:
             listing = ImageListing(SOURCE, demo_images())
         else:

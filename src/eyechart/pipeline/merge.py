@@ -18,7 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of
 from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.core.storage.locks import lock_folder
-from eyechart.core.storage.parts import Parts, file_name, write_parquet
+from eyechart.core.storage.parts import PartFiles, file_name, write_parquet
 from eyechart.core.storage.run_folder import RECORD, first_change, read_settings
 from eyechart.core.storage.shards import Shard
 from eyechart.models.defenses import read_defenses
@@ -201,7 +201,7 @@ def _merge_table(
     """
     tables = []
     for shard, folder in folders.items():
-        parts = Parts(folder)
+        parts = PartFiles(folder)
         has_rows = file_name(name) in parts.names()
         if has_rows:
             table = parts.read(name)
@@ -224,8 +224,8 @@ def _check_rows(
     expected = [samples.row for samples in task.groups if samples.name == name]
     wanted = expected[0] if expected else np.empty(0, dtype=np.int64)
     unreadable = np.empty(0, dtype=np.int64)
-    if UNREADABLE in Parts(folder).names():
-        unreadable = Parts(folder).read(UNREADABLE, ["row"])["row"].to_numpy()
+    if UNREADABLE in PartFiles(folder).names():
+        unreadable = PartFiles(folder).read(UNREADABLE, ["row"])["row"].to_numpy()
     found, counts = np.unique(rows, return_counts=True)
     missing = np.setdiff1d(wanted, np.union1d(found, unreadable))
     if len(missing):

@@ -281,7 +281,7 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
 
 
 def _part(samples: Samples, chosen: slice) -> Samples:
-    return samples.take(np.arange(len(samples))[chosen])
+    return samples.select(np.arange(len(samples))[chosen])
 
 
 def _timed(

@@ -123,7 +123,7 @@ def part_of(task: PredictionTask, shard: Shard) -> PredictionTask:
     bootstrap resamples together, are computed together.
     """
     inside = has_images(task.images, shard)
-    groups = [samples.take(np.flatnonzero(inside[samples.image])) for samples in task.groups]
+    groups = [samples.select(np.flatnonzero(inside[samples.image])) for samples in task.groups]
     return replace(task, groups=[samples for samples in groups if len(samples)])
 
 

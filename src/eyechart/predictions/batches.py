@@ -191,17 +191,17 @@ def _top_class(_model: Model, scores: Tensor, _known: None) -> tuple[Tensor, Ten
     return scores.argmax(dim=1), scores.isfinite().all()
 
 
-def blank_images(height: int, width: int, places: Sequence[int] = range(N_BLANK)) -> Tensor:
+def blank_images(height: int, width: int, indices: Sequence[int] = range(N_BLANK)) -> Tensor:
     """Return images without content, uint8 (B, 3, H, W): of 16, eight uniform gray, eight noise.
 
-    `places`: which of the 16; all by default.
+    `indices`: which of the 16; all by default.
     """
     half = N_BLANK // 2
     # From dark to bright gray, without pure black and white.
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
-    images = torch.empty((len(places), 3, height, width), dtype=torch.uint8)
+    images = torch.empty((len(indices), 3, height, width), dtype=torch.uint8)
     # One at a time, because the random numbers take eight times the memory of an image.
-    for image, place in zip(images, places, strict=True):
+    for image, place in zip(images, indices, strict=True):
         if place < half:
             image[:] = levels[place]
             continue

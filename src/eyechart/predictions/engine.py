@@ -9,7 +9,7 @@ from typing import Protocol
 
 from eyechart.core.progress import Advance
 from eyechart.core.storage.locks import lock_folder
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.predictions.compute_settings import ENGINES, ComputeSettings
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.reading import UNREADABLE, left_out, reject_unless_few
@@ -87,6 +87,6 @@ def predict(
         parts.merge()
 
 
-def part_files(task: PredictionTask, folder: Path, writer: int = 0) -> Parts:
+def part_files(task: PredictionTask, folder: Path, writer: int = 0) -> PartFiles:
     """Return the part files of a task's predictions; Parquet files with other names are ignored."""
-    return Parts(folder, task.names, writer)
+    return PartFiles(folder, task.names, writer)

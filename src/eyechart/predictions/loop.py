@@ -126,7 +126,7 @@ class PredictionTask:
         Samples of the same images stay together, so that each image is read and analyzed once.
         """
         left = [
-            samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in self.groups
+            samples.select(np.flatnonzero(~np.isin(samples.row, done))) for samples in self.groups
         ]
         rows = np.concatenate([samples.row for samples in left])
         image = np.concatenate([samples.image for samples in left])
@@ -134,8 +134,8 @@ class PredictionTask:
         # blocks, and so the same batches.
         used = np.unique(np.concatenate([samples.image for samples in self.groups]))
         block = np.empty(len(self.images), dtype=np.int64)
-        for number, places in enumerate(group_by_size(self.images, used, self.device)):
-            block[places] = number
+        for number, indices in enumerate(group_by_size(self.images, used, self.device)):
+            block[indices] = number
         # A stable sort keeps the order of samples within a block, so that items do not vary.
         order = np.argsort(block[image], kind="stable")
         starts = np.flatnonzero(np.diff(block[image][order])) + 1
@@ -163,7 +163,7 @@ class PredictionTask:
                 samples_of_items, starts[:-1], starts[1:], strict=True
             ):
                 if stop > start:
-                    item_samples.append(samples.take(by_item[start:stop]))
+                    item_samples.append(samples.select(by_item[start:stop]))
         return samples_of_items
 
 
@@ -259,14 +259,14 @@ class _Loop:
             # On a GPU the next batch is prepared while earlier ones are computed and stored.
             if self.beside is None:
                 self._wait()
-            part = samples.take(np.arange(start, stop))
+            part = samples.select(np.arange(start, stop))
             read = None if loaded.from_files is None else loaded.from_files[start:stop]
             with in_stream(self.beside):
                 corrupted = loaded.clean_images.make(part, read)
             _hand_over(self.beside, (corrupted.images, corrupted.delta_v, corrupted.pixels))
             return corrupted.images, (part, corrupted)
 
-        size = self.task.images.sizes[int(loaded.clean_images.places[0])]
+        size = self.task.images.sizes[int(loaded.clean_images.indices[0])]
         stimuli = StimulusSource(len(samples), size, make)
         for batch in predict_batches(
             stimuli, self.task.models, self._record, self.batch_size, self.advance

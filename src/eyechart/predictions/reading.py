@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.images.imageset import Damaged, ImageSet, reject_too_many
 from eyechart.images.labels.imagenet import CATEGORIES, CLASSES, NONE, category_of, members
 from eyechart.images.labels.spaces import RULES
@@ -75,7 +75,7 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.delta_v)
 
-    def take(self, kept: NDArray[np.bool_]) -> "Predictions":
+    def select(self, kept: NDArray[np.bool_]) -> "Predictions":
         """Return a subset of the predictions."""
         arrays = {name: values for name, values in vars(self).items() if values is not None}
         # The resampled images belong to the whole run: a subset is still resampled from all images.
@@ -119,7 +119,7 @@ class PredictionReader:
         predictions = Predictions(
             nothing, nothing, np.arange(len(names)), label, *(nothing for _ in range(5))
         )
-        return predictions.take(label != NONE) if only_labeled else predictions
+        return predictions.select(label != NONE) if only_labeled else predictions
 
     def has_labels(self, model: str) -> bool:
         """Return whether any image has a label."""
@@ -197,7 +197,7 @@ class PredictionReader:
         columns += ["rank"] if self.rule is None else ["category_max", "category_sum"]
         table = self.shared.get((name, model))
         if table is None:
-            rows = Parts(self.folder).read(name, columns, only=("model", model))
+            rows = PartFiles(self.folder).read(name, columns, only=("model", model))
             table = without(rows, self.left_out)
         if name in (CLEAN, BLANK):
             # Needed for every corruption.
@@ -316,9 +316,9 @@ def reject_unless_few(damaged: Sequence[Damaged], images: ImageSet) -> None:
 
 def left_out(folder: Path) -> list[Damaged]:
     """Return the images that a run leaves out, each with the first recorded error."""
-    if UNREADABLE not in Parts(folder).names():
+    if UNREADABLE not in PartFiles(folder).names():
         return []
-    table = Parts(folder).read(UNREADABLE)
+    table = PartFiles(folder).read(UNREADABLE)
     reasons: dict[str, str] = {}
     for name, why in zip(table["image"].to_pylist(), table["why"].to_pylist(), strict=True):
         # Several files of an image may be unreadable: keep the first reason.
@@ -331,7 +331,7 @@ def read_rows(folder: Path, name: str, columns: list[str]) -> pa.Table:
 
     `columns`: the columns to read, which must include `image`.
     """
-    return without(Parts(folder).read(name, columns), left_out(folder))
+    return without(PartFiles(folder).read(name, columns), left_out(folder))
 
 
 def without(table: pa.Table, images: list[Damaged]) -> pa.Table:

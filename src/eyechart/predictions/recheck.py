@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import no_advance
 from eyechart.core.storage.locks import lock_folder
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.models.model import Model
 from eyechart.predictions.loop import PredictionTask, predict_items
 from eyechart.predictions.reading import UNREADABLE
@@ -77,7 +77,7 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
         UsageError: If recorded samples are missing, or a file can no longer be read.
     """
     chance = np.random.default_rng(seed)
-    chosen, parts = [], Parts(folder)
+    chosen, parts = [], PartFiles(folder)
     never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
     for samples in task.groups:
         # Samples without a prediction have nothing to compare with.
@@ -116,7 +116,7 @@ def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) 
         UsageError: If a model no longer gives its recorded predictions.
     """
     with lock_folder(folder):
-        parts = Parts(folder, task.names)
+        parts = PartFiles(folder, task.names)
         never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
         recorded_rows = np.setdiff1d(parts.done(), np.asarray(never, dtype=np.int64))
         rows = np.intersect1d(np.concatenate([s.row for s in task.groups]), recorded_rows)

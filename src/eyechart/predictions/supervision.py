@@ -24,7 +24,7 @@ from torch import nn
 from eyechart.core.devices import image_device
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
-from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.parts import PartFiles
 from eyechart.models.model import Model, in_one_line, lay_out
 from eyechart.predictions.engine import part_files
 from eyechart.predictions.loop import PredictionTask, WorkItem
@@ -154,7 +154,7 @@ def split_items(task: PredictionTask, items: Sequence[WorkItem], n_items: int) -
 class _Supervisor:
     """The state of a supervised run: items that wait, and who works on which."""
 
-    def __init__(self, team: Team, parts: Parts, advance: Advance) -> None:
+    def __init__(self, team: Team, parts: PartFiles, advance: Advance) -> None:
         self.team, self.parts, self.advance = team, parts, advance
         self.assignments: list[_Assignment] = []
         self.waiting: deque[int] = deque()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.parts import Parts, file_name, read_parquet
+from eyechart.core.storage.parts import PartFiles, file_name, read_parquet
 from eyechart.corruptions.suites.suite import Entry
 from eyechart.images.image_list import MANIFESTS, PATH_COLUMNS, printable
 from eyechart.images.imageset import Damaged
@@ -117,7 +117,7 @@ class RecordedRun:
         # categories count equally unless the test set was balanced over them.
         if space != ENTRY16 or not (self.labels(model, space) != NONE).any():
             return predictions
-        predictions = predictions.take(predictions.label != NONE)
+        predictions = predictions.select(predictions.label != NONE)
         if self.results.config.labels == ENTRY16:
             return predictions
         return replace(predictions, weights=class_weights(predictions.label))
@@ -163,8 +163,8 @@ class RecordedRun:
         return CLEAN in self._parts.names()
 
     @cached_property
-    def _parts(self) -> Parts:
-        return Parts(self.folder / PREDICTIONS_FOLDER)
+    def _parts(self) -> PartFiles:
+        return PartFiles(self.folder / PREDICTIONS_FOLDER)
 
     @cached_property
     def _listed(self) -> Mapping[str, Mapping[str, str]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.progress import Advance, no_advance
-from eyechart.core.storage.parts import ROW, Parts
+from eyechart.core.storage.parts import ROW, PartFiles
 from eyechart.images.imageset import ImageSet
 from eyechart.rulers import conditions
 from eyechart.rulers.conditions import Condition, amplitudes, make_clean, to_shown
@@ -83,7 +83,7 @@ def measure_conditions(
         advance: Called with the number of conditions measured in a batch of images.
     """
     places = [place for place, (name, _) in enumerate(CONDITIONS) if name in experiments]
-    done = {table: set(Parts(folder, [table]).done().tolist()) for table in measures}
+    done = {table: set(PartFiles(folder, [table]).done().tolist()) for table in measures}
     mean_amplitude = _mean_amplitude(images, device)
     for start in range(0, len(images), BATCH):
         batch = list(range(start, min(start + BATCH, len(images))))
@@ -105,7 +105,7 @@ def measure_conditions(
             new = missing[table]
             if new:
                 columns = measure(levels, [shown[place] for place in new])
-                Parts(folder).write(table, _rows(batch, new, columns))
+                PartFiles(folder).write(table, _rows(batch, new, columns))
             advance(len(places) * len(batch), "")
 
 
@@ -113,7 +113,7 @@ def read_measured(
     folder: Path, table: str, n_images: int, conditions: Sequence[tuple[str, str]]
 ) -> dict[str, FloatArray]:
     """Return the columns of a table as arrays (images, conditions, …)."""
-    measured = Parts(folder, [table]).read(table)
+    measured = PartFiles(folder, [table]).read(table)
     places = [CONDITIONS.index(condition) for condition in conditions]
     rows = [row_of(image, place) for image in range(n_images) for place in places]
     # sorted by row number, which `read` guarantees

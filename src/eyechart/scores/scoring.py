@@ -177,7 +177,7 @@ def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
         return {}
     errors = {}
     for level in levels:
-        at_level = outcomes.take(outcomes.severity == level)
+        at_level = outcomes.select(outcomes.severity == level)
         errors[f"{level:g}"] = float(1 - np.average(at_level.correct, weights=at_level.weights))
     return errors
 

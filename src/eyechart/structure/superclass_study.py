@@ -19,7 +19,7 @@ from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, first_names
 from eyechart.core.progress import Progress
-from eyechart.core.storage.parts import ROW, Parts
+from eyechart.core.storage.parts import ROW, PartFiles
 from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.core.storage.shards import Shard, work_off
 from eyechart.images.imageset import ImageSet, load_listed
@@ -87,7 +87,7 @@ def load_split(
     images = load_listed(listed, source, stimulus, progress.begin("images", len(listed)))
     # By name: damaged images were left out, so positions have shifted.
     seen, unseen = (
-        images.take(
+        images.select(
             [p for p, item in enumerate(images.listed) if (item.name in is_seen) == is_wanted]
         )
         for is_wanted in (True, False)
@@ -159,7 +159,7 @@ def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
     """Return the images whose digests are not in `known_sets`, and how many were left out."""
     known = {digest for known_set in known_sets for digest in known_set.digests}
     kept = [index for index, digest in enumerate(images.digests) if digest not in known]
-    return images.take(kept), len(images) - len(kept)
+    return images.select(kept), len(images) - len(kept)
 
 
 def _relabeled(images: ImageSet) -> ImageSet:
@@ -278,13 +278,13 @@ def superclass_start(model: Model, spec: str, data: LabeledImages, seed: int) ->
     return replace(start, class_names=data.class_names)
 
 
-def predictions_in(spec: str, out: Path) -> Parts:
+def predictions_in(spec: str, out: Path) -> PartFiles:
     """Return the part files with the predictions of a model."""
-    return Parts(out / TESTS / file_of(spec), [PREDICTIONS])
+    return PartFiles(out / TESTS / file_of(spec), [PREDICTIONS])
 
 
 def _predict(
-    model: Model, data: Split, device: torch.device, parts: Parts, progress: Progress
+    model: Model, data: Split, device: torch.device, parts: PartFiles, progress: Progress
 ) -> None:
     """Write a model's predictions for all test images that do not have one yet."""
     total = len(data.seen) + len(data.unseen)

@@ -70,10 +70,10 @@ def samples_table(
         scales: Number of scales of the visual change.
     """
     count, entry = len(samples), samples.entry
-    places = pa.array(samples.image)
+    indices = pa.array(samples.image)
     columns = {
         "row": samples.row,
-        **{name: column.take(places) for name, column in _of_images(images).items()},
+        **{name: column.take(indices) for name, column in _of_images(images).items()},
         "suite": [plan.suite] * count,
         "corruption": [samples.name] * count,
         "version": np.full(count, 1 if entry is None else entry.version, dtype=np.int32),
@@ -137,11 +137,11 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
             the table was written.
     """
     known = {entry.name: entry for entry in entries}
-    places: dict[str | tuple[str, str], int] = {}
+    indices: dict[str | tuple[str, str], int] = {}
     # Reversed, so that of several files with the same bytes the first is used.
     for position, digest in reversed(list(enumerate(images.digests))):
         # The same file may occur twice, under two names and labels.
-        places[digest] = places[digest, images.listed[position].name] = position
+        indices[digest] = indices[digest, images.listed[position].name] = position
     groups = []
     for name in table["corruption"].unique().to_pylist():
         rows = table.filter(pc.equal(table["corruption"], name))
@@ -153,16 +153,16 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
         # A different version of a corruption gives pixels that differ from the measured ones.
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
             raise UsageError(f"The test set has an older version of {name}: draw a new test set.")
-        groups.append(_to_samples(rows, entry, places))
+        groups.append(_to_samples(rows, entry, indices))
     return groups
 
 
 def _to_samples(
-    table: pa.Table, entry: Entry | None, places: Mapping[str | tuple[str, str], int]
+    table: pa.Table, entry: Entry | None, indices: Mapping[str | tuple[str, str], int]
 ) -> Samples:
     keys = list(zip(table["digest"].to_pylist(), table["image"].to_pylist(), strict=True))
     for digest, name in keys:
-        if digest not in places:
+        if digest not in indices:
             raise UsageError(
                 f"The test set was drawn from other images: {name} is missing here, or its content"
                 " differs; give the folder or manifest that it was drawn from."
@@ -173,7 +173,7 @@ def _to_samples(
     return Samples(
         entry,
         table["row"].to_numpy(),
-        np.array([places.get(key, places[key[0]]) for key in keys], dtype=np.int64),
+        np.array([indices.get(key, indices[key[0]]) for key in keys], dtype=np.int64),
         table["draw"].to_numpy().astype(np.int64),
         table["severity"].to_numpy().astype(np.float64),
         {name: pc.map_lookup(maps, name, "first").to_numpy().copy() for name in names},

@@ -129,7 +129,7 @@ def _pilot_samples(images: ImageSet, samples: Samples, plan: Plan) -> Samples:
     assert samples.entry is not None
     is_pilot, share = _spread(samples.entry, len(samples), plan.seed)
     severity = _along_path(samples.entry, share[is_pilot])
-    chosen = samples.take(np.flatnonzero(is_pilot))
+    chosen = samples.select(np.flatnonzero(is_pilot))
     return with_values(images, replace(chosen, severity=severity), plan.seed)
 
 

@@ -147,15 +147,15 @@ def load_published(
     else:
         files = list_published(published.root, chosen)
     # Chosen before clean images are read, so that only these are decoded.
-    places = choose_images(files.listed, plan).tolist()
+    indices = choose_images(files.listed, plan).tolist()
     if clean is None:
-        image_set = _without_clean(str(published.root), files.take(places))
+        image_set = _without_clean(str(published.root), files.select(indices))
     elif published.is_arrays:
         # The array of clean images has all of them in order, so the subset is taken afterwards.
-        image_set = _beside_array(str(published.root), files, clean).take(places)
+        image_set = _beside_array(str(published.root), files, clean).select(indices)
     else:
-        advance = begin(len(places))
-        image_set = _beside_clean(published.root, files.take(places), clean, how, advance)
+        advance = begin(len(indices))
+        image_set = _beside_clean(published.root, files.select(indices), clean, how, advance)
     return replace(image_set, notes=(*image_set.notes, *published.notes(plan)))
 
 
@@ -211,9 +211,9 @@ def _beside_clean(
                 f" has {size[1]} × {size[0]}: give --stimulus 224 for original images, or native"
                 " for images that are already resized."
             )
-    places = {image.name: position for position, image in enumerate(files.listed)}
+    indices = {image.name: position for position, image in enumerate(files.listed)}
     # Clean images that could not be decoded are left out, and so are their corrupted files.
-    used = files.take([places[image.name] for image in loaded.listed])
+    used = files.select([indices[image.name] for image in loaded.listed])
     return replace(loaded, stimulus=replace(how, name=FILES), files=used)
 
 

@@ -66,10 +66,10 @@ class PublishedFolder:
         return self.folders[corruption] / str(severity) / file
 
     def read(
-        self, corruption: str, severities: Sequence[int], places: Sequence[int]
+        self, corruption: str, severities: Sequence[int], indices: Sequence[int]
     ) -> list[Tensor | str]:
         """Return the images at these positions, each at its severity, read by several threads."""
-        paths = [self.path(corruption, *item) for item in zip(severities, places, strict=True)]
+        paths = [self.path(corruption, *item) for item in zip(severities, indices, strict=True)]
         with ThreadPoolExecutor(READERS) as pool:
             return list(pool.map(self._read, paths))
 
@@ -86,9 +86,9 @@ class PublishedFolder:
             )
         return image
 
-    def take(self, places: Sequence[int]) -> "PublishedFolder":
+    def select(self, indices: Sequence[int]) -> "PublishedFolder":
         """Return a subset: the images at these positions."""
-        return replace(self, listed=tuple(self.listed[index] for index in places))
+        return replace(self, listed=tuple(self.listed[index] for index in indices))
 
 
 def find_folders(
@@ -302,28 +302,28 @@ def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
 class PublishedArrays:
     """Images in arrays (5 N, H, W, 3), sorted by severity.
 
-    `places` are the positions of the selected images.
+    `indices` are the positions of the selected images.
     """
 
     arrays: Mapping[str, Levels]
     listed: tuple[ListedImage, ...]
     size: tuple[int, int]
     count: int
-    places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    indices: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def read(
-        self, corruption: str, severities: Sequence[int], places: Sequence[int]
+        self, corruption: str, severities: Sequence[int], indices: Sequence[int]
     ) -> list[Tensor | str]:
         """Return the images at these positions, each at its severity."""
         # An array contains all images at severity 1, then all at severity 2, and so on.
-        rows = (np.asarray(severities) - 1) * self.count + self.places[np.asarray(places)]
+        rows = (np.asarray(severities) - 1) * self.count + self.indices[np.asarray(indices)]
         return list(to_planes(self.arrays[corruption][rows]))
 
-    def take(self, places: Sequence[int]) -> "PublishedArrays":
+    def select(self, indices: Sequence[int]) -> "PublishedArrays":
         """Return a subset: the images at these positions."""
-        images = tuple(self.listed[index] for index in places)
+        images = tuple(self.listed[index] for index in indices)
         return PublishedArrays(
-            self.arrays, images, self.size, self.count, self.places[np.asarray(places)]
+            self.arrays, images, self.size, self.count, self.indices[np.asarray(indices)]
         )
 
 

@@ -94,7 +94,7 @@ def _missing(
                 f"{target} already exists and is a different image: choose another --out."
             )
         step(1, "")
-    return samples.take(np.array(left, dtype=np.int64))
+    return samples.select(np.array(left, dtype=np.int64))
 
 
 def _target(samples: Samples, images: ImageSet, position: int, out: Path) -> Path:

@@ -51,15 +51,15 @@ class Samples:
         """The corruption's name."""
         return CLEAN if self.entry is None else self.entry.name
 
-    def take(self, places: IntArray) -> "Samples":
+    def select(self, indices: IntArray) -> "Samples":
         """Return a subset: the samples at these positions."""
         return Samples(
             self.entry,
-            self.row[places],
-            self.image[places],
-            self.draw[places],
-            self.severity[places],
-            {name: values[places] for name, values in self.values.items()},
+            self.row[indices],
+            self.image[indices],
+            self.draw[indices],
+            self.severity[indices],
+            {name: values[indices] for name, values in self.values.items()},
         )
 
 
@@ -113,18 +113,21 @@ def choose_images(images: Sequence[ListedImage], plan: Plan) -> IntArray:
     images. Which images are chosen depends only on the seed and their file names, so that
     corrupted files, clean files and copies in other folders give the same subset.
     """
-    places = np.arange(len(images))
+    indices = np.arange(len(images))
     if plan.max_images is None:
-        return places
+        return indices
     classes: list[str] = [image.label or "" for image in images]
     if plan.labels == "entry16":
         labels = [image.label for image in images]
         categories = category_labels(labels, [image.category for image in images])
-        classes, places = [str(number) for number in categories], np.flatnonzero(categories != NONE)
+        classes, indices = (
+            [str(number) for number in categories],
+            np.flatnonzero(categories != NONE),
+        )
     if plan.labels == "none":
         classes = [""] * len(images)
-    if plan.max_images > len(places):
-        raise UsageError(f"max_images must be at most {len(places)}, got {plan.max_images}.")
+    if plan.max_images > len(indices):
+        raise UsageError(f"max_images must be at most {len(indices)}, got {plan.max_images}.")
 
     def order(position: int) -> tuple[int, str]:
         name = images[position].name
@@ -133,7 +136,7 @@ def choose_images(images: Sequence[ListedImage], plan: Plan) -> IntArray:
         return hash64(plan.seed, "picture", stem_of(name)), name
 
     members: dict[str, list[int]] = {}
-    for position in sorted(places.tolist(), key=order):
+    for position in sorted(indices.tolist(), key=order):
         members.setdefault(classes[position], []).append(position)
     # Round robin over the classes: every class's first image, then every class's second, and so on.
     turns = sorted(
@@ -166,15 +169,15 @@ def usable_images(images: ImageSet, plan: Plan) -> IntArray:
 def counts_of(images: ImageSet, plan: Plan) -> IntArray:
     """Return how often each image is sampled for a corruption without published levels."""
     classes: Sequence[str | None] = images.labels
-    places = usable_images(images, plan)
+    indices = usable_images(images, plan)
     if plan.labels == "entry16":
         classes = [str(number) for number in category_labels(images.labels, images.categories)]
     if plan.labels == "none" or not plan.balanced:
         classes = [None] * len(images)
     counts = np.zeros(len(images), dtype=np.int64)
-    counts[places] = allocate(
-        [images.digests[position] for position in places],
-        [classes[int(position)] for position in places],
+    counts[indices] = allocate(
+        [images.digests[position] for position in indices],
+        [classes[int(position)] for position in indices],
         plan.n,
         plan.seed,
     )
@@ -209,9 +212,9 @@ def _plan_entry(
 ) -> Samples:
     if entry.at_levels:
         # Published levels: every image at each level, with the same random numbers.
-        places = usable_images(images, plan)
+        indices = usable_images(images, plan)
         levels = LEVELS[:1] if entry.is_single else LEVELS
-        image, severity = np.repeat(places, len(levels)), np.tile(levels, len(places))
+        image, severity = np.repeat(indices, len(levels)), np.tile(levels, len(indices))
         draw = np.zeros_like(image)
     else:
         image, draw = expand(counts)
@@ -274,10 +277,10 @@ def _from_severity(
     return values
 
 
-def keys_of(images: ImageSet, places: IntArray) -> Tensor:
+def keys_of(images: ImageSet, indices: IntArray) -> Tensor:
     """Return the 64-bit keys of the images at these positions."""
     # Hash each image once; samples repeat images many times.
-    distinct, inverse = np.unique(places, return_inverse=True)
+    distinct, inverse = np.unique(indices, return_inverse=True)
     return images.keys(distinct)[torch.from_numpy(inverse)]
 
 

@@ -66,7 +66,7 @@ class CleanImages:
     `jpeg`: the quality at which corrupted images are stored and read back, None for no compression.
     """
 
-    places: IntArray
+    indices: IntArray
     clean: Tensor | None
     keys: Tensor
     ruler: Ruler
@@ -80,8 +80,8 @@ class CleanImages:
 
         `read`: the corrupted images, uint8 (B, 3, H, W), if they come from files.
         """
-        # `places` is sorted, so a binary search gives each sample's position in the block.
-        local = torch.from_numpy(np.searchsorted(self.places, samples.image))
+        # `indices` is sorted, so a binary search gives each sample's position in the block.
+        local = torch.from_numpy(np.searchsorted(self.indices, samples.image))
         on_device = to_device(local, self.device)
         if read is not None:
             return self._measured(read.to(self.device, non_blocking=True), on_device)
@@ -140,20 +140,22 @@ def group_by_size(
     for position in sorted({int(image) for image in used}):
         by_size.setdefault(images.sizes[position], []).append(position)
     blocks = []
-    for (height, width), places in by_size.items():
+    for (height, width), indices in by_size.items():
         # At least one image per block, however large it is.
         size = max(1, CLEAN_PIXELS.get(device.type, CLEAN_PIXELS["cpu"]) // (height * width))
-        blocks += [np.array(places[start : start + size]) for start in range(0, len(places), size)]
+        blocks += [
+            np.array(indices[start : start + size]) for start in range(0, len(indices), size)
+        ]
     return blocks
 
 
-def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
-    """Yield, per corruption, the samples whose image is in `places`, and the samples' positions."""
+def samples_of(groups: Sequence[Samples], indices: IntArray) -> Iterator[tuple[Samples, IntArray]]:
+    """Yield, per corruption, the samples whose image is in `indices`, with their positions."""
     for samples in groups:
         # Samples are not sorted by image, so the positions are found by membership.
-        positions = np.flatnonzero(np.isin(samples.image, places))
+        positions = np.flatnonzero(np.isin(samples.image, indices))
         if len(positions):
-            yield samples.take(positions), positions
+            yield samples.select(positions), positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,15 +184,15 @@ def iterate_samples(
     so that the result for one item does not depend on the others.
     """
     blocks = [
-        (groups, places)
+        (groups, indices)
         for groups in items
-        for places in group_by_size(images, images_of(groups), device)
+        for indices in group_by_size(images, images_of(groups), device)
     ]
     with ThreadPoolExecutor(1, "eyechart-files") as reader:
         coming: Future[LoadedSamples] | None = None
-        loaded = _iterate_blocks(images, [places for _, places in blocks], plan, device)
+        loaded = _iterate_blocks(images, [indices for _, indices in blocks], plan, device)
         for (groups, _), clean_images in zip(blocks, loaded, strict=True):
-            for samples, _ in samples_of(groups, clean_images.places):
+            for samples, _ in samples_of(groups, clean_images.indices):
                 if images.files is None:
                     yield _as_it_is(clean_images, samples)
                     continue
@@ -226,22 +228,22 @@ def corrupt_samples(
         return
     blocks = group_by_size(images, images_of(groups), device)
     for clean_images in _iterate_blocks(images, blocks, plan, device):
-        size = images.sizes[clean_images.places[0]]
+        size = images.sizes[clean_images.indices[0]]
         most = images_at_once(BATCH.get(device.type, BATCH["cpu"]), size, device)
-        for samples, positions in samples_of(groups, clean_images.places):
+        for samples, positions in samples_of(groups, clean_images.indices):
             for start in range(0, len(samples), most):
-                batch = samples.take(np.arange(start, min(start + most, len(samples))))
+                batch = samples.select(np.arange(start, min(start + most, len(samples))))
                 yield batch, positions[start : start + most], clean_images.make(batch)
 
 
 def _pieces(samples: Samples, most: int) -> Iterator[Samples]:
     """Yield the samples in as few parts as possible, of nearly equal size."""
-    for places in np.array_split(np.arange(len(samples)), -(-len(samples) // most)):
-        yield samples.take(places)
+    for indices in np.array_split(np.arange(len(samples)), -(-len(samples) // most)):
+        yield samples.select(indices)
 
 
 def _as_it_is(clean_images: CleanImages, samples: Samples) -> LoadedSamples:
-    return LoadedSamples(clean_images, samples, None, samples.take(np.empty(0, dtype=np.int64)))
+    return LoadedSamples(clean_images, samples, None, samples.select(np.empty(0, dtype=np.int64)))
 
 
 def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> LoadedSamples:
@@ -259,7 +261,7 @@ def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> Load
     pixels = torch.stack(stimuli) if stimuli else torch.empty(0, 3, *size, dtype=torch.uint8)
     pixels = pixels if clean_images.device.type == "cpu" else pixels.pin_memory()
     why = tuple(file for file in files if isinstance(file, str))
-    return LoadedSamples(clean_images, samples.take(good), pixels, samples.take(bad), why)
+    return LoadedSamples(clean_images, samples.select(good), pixels, samples.select(bad), why)
 
 
 def images_of(groups: Sequence[Samples]) -> IntArray:
@@ -275,23 +277,23 @@ def _iterate_blocks(
     # Copies must be in the same stream as the work that uses them; a new thread has its own.
     stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
 
-    def read(places: IntArray) -> Tensor | None:
+    def read(indices: IntArray) -> Tensor | None:
         if not images.has_clean:
             return None
         with in_stream(stream):
-            return to_device(images.batch(places.tolist()), device)
+            return to_device(images.batch(indices.tolist()), device)
 
     # The next block is read while the device works on this one.
     with ThreadPoolExecutor(1, "eyechart-read") as reader:
         coming = reader.submit(read, blocks[0])
-        for number, places in enumerate(blocks):
+        for number, indices in enumerate(blocks):
             clean = coming.result()
             if number + 1 < len(blocks):
                 coming = reader.submit(read, blocks[number + 1])
             yield CleanImages(
-                places,
+                indices,
                 clean,
-                images.keys(places),
+                images.keys(indices),
                 ruler,
                 None if clean is None else ruler.describe(clean),
                 device,

@@ -23,7 +23,7 @@ from eyechart.core.randomness import hash64
 from eyechart.core.records import CheckedFields, Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.locks import lock_folder
-from eyechart.core.storage.parts import Parts, read_header, read_parquet, write_parquet
+from eyechart.core.storage.parts import PartFiles, read_header, read_parquet, write_parquet
 from eyechart.core.storage.run_folder import check_same, write_settings
 from eyechart.core.version import versions
 from eyechart.images.image_sources import SOURCE, demo_images
@@ -301,12 +301,14 @@ def make_testset(
         groups = plan_samples(images, plan)
         names = [samples.name for samples in groups]
         # Finished rows are kept in part files, from which an interrupted run resumes.
-        parts = Parts(folder, names)
+        parts = PartFiles(folder, names)
         for note in parts.notes():
             step(0, note)
         groups = with_strengths(images, groups, plan, measure_maps(images, plan, device, step))
         done = parts.done()
-        pending = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups]
+        pending = [
+            samples.select(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups
+        ]
         step(sum(map(len, groups)) - sum(map(len, pending)), "")
         for samples, _, corrupted in corrupt_samples(images, pending, plan, device):
             rows = samples_table(
@@ -362,7 +364,7 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
 
 def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
     """Remove the part files with these names and the plan's file; all other files are kept."""
-    parts = Parts(folder, names)
+    parts = PartFiles(folder, names)
     for name in names:
         parts.drop(name)
     (folder / PLAN).unlink(missing_ok=True)

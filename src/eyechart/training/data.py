@@ -81,7 +81,7 @@ class LabeledImages:
         pixels = None if self.pixels is None else self.pixels[positions]
         return replace(
             self,
-            images=self.images.take(positions.tolist()),
+            images=self.images.select(positions.tolist()),
             labels=self.labels[positions],
             keys=self.keys[positions],
             pixels=pixels,
@@ -222,7 +222,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
             )
     indices = range(len(images))
     train = [position for position in indices if ranks[position] not in chosen]
-    return images.take(train), images.take([p for p in indices if ranks[p] in chosen])
+    return images.select(train), images.select([p for p in indices if ranks[p] in chosen])
 
 
 def reject_shared(train: ImageSet, test: ImageSet) -> None:

@@ -243,7 +243,7 @@ def _chosen(test: ImageSet, settings: EvaluateSettings) -> ImageSet:
     """Return the test images, or the subset that the plan requests."""
     if settings.plan.max_images is None or settings.plan.max_images >= len(test):
         return test
-    return test.take(choose_images(test.listed, settings.plan).tolist())
+    return test.select(choose_images(test.listed, settings.plan).tolist())
 
 
 def _train_all(

@@ -34,7 +34,7 @@ PER_WRITER = 10_000_000
 """Size of the range of part numbers reserved for each writer, so that no two names collide."""
 
 
-class Parts:
+class PartFiles:
     """The tables in a folder, each stored in part files that are finally merged into one file.
 
     Part files are called `NAME--NUMBER.parquet`, and the merged file is called `NAME.parquet`.

@@ -41,7 +41,7 @@ class ImageTotals:
 def count_by_image(predictions: Predictions) -> ImageTotals | None:
     """Return the totals of the predictions under one corruption; None without any label."""
     # Samples without a label belong to no class.
-    labeled = predictions.take(predictions.label != NONE)
+    labeled = predictions.select(predictions.label != NONE)
     if not len(labeled):
         return None
     counts, n_correct = np.bincount(labeled.image), np.bincount(labeled.image, labeled.correct)
@@ -170,8 +170,8 @@ def score_conditions(
         return
     samples = next((samples for samples in groups if samples.name == entry.name), None)
     for condition, rows in [] if samples is None else _conditions(entry, samples):
-        chosen = predictions.take(np.isin(predictions.row, rows))
-        labeled = chosen.take(chosen.label != NONE)
+        chosen = predictions.select(np.isin(predictions.row, rows))
+        labeled = chosen.select(chosen.label != NONE)
         accuracy, n_trials, source = None, None, ""
         if has_humans and (entry.name, condition) in human_conditions():
             accuracy, n_trials, source = human_conditions()[entry.name, condition]

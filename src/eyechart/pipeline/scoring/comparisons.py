@@ -199,7 +199,7 @@ def _stimuli(
         for experiment, condition, image in map(stimulus_of, names)
     ]
     kept = np.array([keys[index] is not None for index in clean.image.tolist()], dtype=bool)
-    stimuli = clean.take(kept)
+    stimuli = clean.select(kept)
     known = [key for index in stimuli.image.tolist() if (key := keys[index]) is not None]
     conditions = [(experiment, condition) for experiment, _, condition in known]
     codes = {condition: code for code, condition in enumerate(sorted(set(conditions)))}

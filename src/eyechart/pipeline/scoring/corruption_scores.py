@@ -79,7 +79,7 @@ class CorruptionScorer:
         accuracy = clean_error = None
         computed: dict[str, Estimate] = {}
         if self.labeled and known.any():
-            with_label = predictions.take(known)
+            with_label = predictions.select(known)
             if not np.isnan(with_label.clean_correct).any():
                 clean_error = estimate_mean(1 - with_label.clean_correct, with_label, self.fit)
             accuracy = self._property(
@@ -104,7 +104,7 @@ class CorruptionScorer:
             error=None if accuracy is None else complement(accuracy.rate),
             clean_error=clean_error,
             computed_scores=computed,
-            error_by_severity=errors_by_severity(predictions.take(known)) if self.labeled else {},
+            error_by_severity=errors_by_severity(predictions.select(known)) if self.labeled else {},
             accuracy=accuracy,
             consistency=consistency,
         )

@@ -76,7 +76,7 @@ def score_result_files(
             labeled=True,
             reference=humans[0],
             why_no_reference=humans[1],
-        ).score(predictions.take(rows.corruption == name))
+        ).score(predictions.select(rows.corruption == name))
         for name in rows.experiments
     }
     scores = dict(zip(by_corruption, correct_for_number(list(by_corruption.values())), strict=True))

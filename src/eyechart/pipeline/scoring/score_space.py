@@ -235,7 +235,7 @@ class SpaceScorer:
         task, clean = self.run.task, self._clean
         if not self._has_labels or not task.images.has_clean:
             return None
-        labeled = replace(clean.take(clean.label != NONE), resampled_images=clean.image)
+        labeled = replace(clean.select(clean.label != NONE), resampled_images=clean.image)
         # Same weighting as the curves, which start at this accuracy.
         if self._is_uneven or (task.plan.balanced and self.run.is_sampled):
             labeled = replace(labeled, weights=class_weights(labeled.label))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.storage.parts import Parts, file_name
+from eyechart.core.storage.parts import PartFiles, file_name
 from eyechart.images.imageset import Damaged
 from eyechart.images.labels.imagenet import CATEGORIES, NONE, class_names
 from eyechart.images.labels.matching import native_labels
@@ -61,7 +61,7 @@ class RecordedPredictions:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.parts = Parts(run.folder / PREDICTIONS_FOLDER)
+        self.parts = PartFiles(run.folder / PREDICTIONS_FOLDER)
         # One more than corruptions, because the clean samples are needed with any of them.
         self.samples = lru_cache(KEPT + 1)(self._read_samples)
         self._tables = lru_cache(KEPT)(self._read)

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray
 from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS, HUMAN_COLOR
 from eyechart.reports.series.report import ModelEntry, Report, TestSection
 from eyechart.reports.titles import unique_names
@@ -198,10 +198,8 @@ FEW = 3
 EVERY, MARK = 24, 3.2
 """Number of curve points between two markers, and the size of a marker."""
 
-Real = NDArray[np.float64]
 
-
-def real(numbers: Sequence[float | None]) -> Real:
+def real(numbers: Sequence[float | None]) -> FloatArray:
     """Return numbers as an array, with NaN for None."""
     return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
@@ -250,8 +248,8 @@ def draw_humans(axes: Axes, line: SampledCurve) -> None:
 def draw_bars(
     axes: Axes,
     looks: Sequence[ModelStyle],
-    values: Real,
-    ends: tuple[Real, Real],
+    values: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
     labels: Sequence[str],
 ) -> None:
     """Draw a bar for each model, the first at the top, with its interval and a label after it."""

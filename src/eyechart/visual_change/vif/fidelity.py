@@ -56,8 +56,8 @@ def describe_clean(
     if dtype == torch.float64 or not statistics.ill_conditioned.any():
         return statistics
     # float32 bands are not precise enough for these images, so they are described again in float64
-    places = statistics.ill_conditioned.nonzero().flatten()
-    return statistics.with_exact(places, describe_clean(gray[places], definition))
+    indices = statistics.ill_conditioned.nonzero().flatten()
+    return statistics.with_exact(indices, describe_clean(gray[indices], definition))
 
 
 def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
@@ -69,10 +69,10 @@ def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
     vif = share(kept, clean.total)
     if clean.exact is None:
         return vif
-    places, exact = clean.exact
+    indices, exact = clean.exact
     if len(clean) == 1:
         return fidelity(exact, corrupted)
-    return vif.index_copy(0, places, fidelity(exact, corrupted[places]))
+    return vif.index_copy(0, indices, fidelity(exact, corrupted[indices]))
 
 
 def kept_terms(scale: Scale, corrupted: Tensor, window: int, definition: Definition) -> Tensor:

@@ -257,13 +257,13 @@ class CleanStatistics(ImageStatistics):
             return chosen
         return replace(chosen, exact=(pairs[:, 0], exact.select(pairs[:, 1])))
 
-    def with_exact(self, places: Tensor, exact: "CleanStatistics") -> "CleanStatistics":
-        """Return these statistics with the images at `places` replaced by float64 statistics."""
+    def with_exact(self, indices: Tensor, exact: "CleanStatistics") -> "CleanStatistics":
+        """Return these statistics with the images at `indices` replaced by float64 statistics."""
         better: dict[str, Any] = {
-            name: getattr(self, name).index_copy(0, places, getattr(exact, name))
+            name: getattr(self, name).index_copy(0, indices, getattr(exact, name))
             for name in PER_IMAGE
         }
-        return replace(self, **better, exact=(places, exact))
+        return replace(self, **better, exact=(indices, exact))
 
 
 def join(parts: Sequence[CleanStatistics]) -> CleanStatistics:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.corruptions.suites.suite import all_entries
@@ -40,8 +40,6 @@ NEAREST = 12
 
 ORDERS = 20
 """Number of random orders tried to find how many trials one participant can complete."""
-
-Real = NDArray[np.float64]
 
 
 CorruptionPair = tuple[str, str]
@@ -142,7 +140,7 @@ class _Pool:
 
     def __init__(self, rows: Sequence[StudySample]) -> None:
         self.rows = rows
-        self.delta_v: Real = np.array([row.change for row in rows], dtype=np.float64)
+        self.delta_v: FloatArray = np.array([row.change for row in rows], dtype=np.float64)
         self.digests = np.array([row.digest for row in rows], dtype=np.str_)
         self.used = np.zeros(len(rows))
 
@@ -198,9 +196,9 @@ def _match(
     return left.rows[first], right.rows[second]
 
 
-def _load(pool: _Pool, uses: Counter[str]) -> Real:
+def _load(pool: _Pool, uses: Counter[str]) -> FloatArray:
     """Return each sample's reuse cost: 3 per use of the sample, 1 per use of its source image."""
-    load: Real = 3 * pool.used + [float(uses[digest]) for digest in pool.digests.tolist()]
+    load: FloatArray = 3 * pool.used + [float(uses[digest]) for digest in pool.digests.tolist()]
     return load
 
 

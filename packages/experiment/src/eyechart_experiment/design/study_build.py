@@ -59,7 +59,7 @@ def make_images(
     step(len(done), "")
     left = np.array(sorted(set(rows) - done.keys()), dtype=np.int64)
     groups = [
-        samples.take(np.flatnonzero(np.isin(samples.row, left)))
+        samples.select(np.flatnonzero(np.isin(samples.row, left)))
         for samples in testset.samples(images)
     ]
     try:
