@@ -22,6 +22,6 @@ def test_commands_names_files_and_pages_are_in_the_inventory():
         "file run/results.json: models[].spaces.*.corruptions.*.error.value",
         "file run/results.json: config.seed",
         "page report.html: h2 Where does it break?",
-        "documentation evaluate.md: h2 In Python",
+        "documentation how-to/evaluate.md: h2 In Python",
     ):
         assert line in lines

@@ -119,9 +119,9 @@ def test_the_hardest_comes_first_with_its_numbers_images_and_confusions(study):
     assert dots["held out"]["x"] == [0.375, 0.9] and dots["held out"]["y"] == ["thin", "easy"]
     assert dots["familiar"]["x"] == [0.913, 0.85]
     assert dots["familiar"]["error_x"]["array"] == [0.05, 0.05]
-    (grid,) = view.grids
+    ((_, cells),) = view.grids
     # a picture that is gone is left out
-    assert [(cell.label, cell.prediction, cell.is_right) for cell in grid.cells] == [
+    assert [(cell.label, cell.prediction, cell.is_right) for cell in cells] == [
         ("Bird", "<Boat>", False)
     ]
     assert view.confusions is not None
@@ -132,7 +132,8 @@ def test_large_images_are_made_small_on_the_page(study):
     levels = np.random.default_rng(0).integers(0, 256, (300, 200, 3), dtype=np.uint8)
     Image.fromarray(levels).save(study / "examples" / "0.png")
     (view,) = structure_views([study])
-    content = b64decode(view.grids[0].cells[0].image.partition(",")[2])
+    ((_, cells),) = view.grids
+    content = b64decode(cells[0].image.partition(",")[2])
     with Image.open(BytesIO(content)) as image:
         assert image.size == (85, 128)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.output_files import Latex, check_latex
 from eyechart.cli.shared.printing import print_notes, print_written, wide_console
-from eyechart.cli.shared.stop import reject
 from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -104,19 +103,12 @@ def compare(
     from eyechart.results.runs import make_leaderboards, read_run
     from eyechart.results.standings import check_rankable, rank_models
 
-    reject(
-        {
-            "Give at least one run folder, or --published NAME for published results.": (
-                not runs and not published
-            ),
-            f"Cannot write into {out}: it is a file, not a folder.": (
-                out is not None and out.exists() and not out.is_dir()
-            ),
-            "--latex writes leaderboards of runs: give at least one run folder.": (
-                latex is not None and not runs
-            ),
-        }
-    )
+    if not runs and not published:
+        raise UsageError("Give at least one run folder, or --published NAME for published results.")
+    if out is not None and out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    if latex is not None and not runs:
+        raise UsageError("--latex writes leaderboards of runs: give at least one run folder.")
     if by is not None:
         check_rankable(by)
     check_latex(latex)

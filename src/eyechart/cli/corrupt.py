@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.progress import ProgressBars, progress_bar
-from eyechart.cli.shared.stop import USAGE, Stop, on_interrupt, reject
+from eyechart.cli.shared.stop import USAGE, Stop, on_interrupt
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.phrases import count_of
@@ -166,12 +166,9 @@ class CorruptSettings:
             "--format": is_array and self.format not in (None, "png"),
             "--jpeg-quality": is_array and self.jpeg_quality is not None,
         }
-        reject(
-            {
-                f"{option} does not apply {LAYOUT_INSTEAD[option]}.": is_given
-                for option, is_given in rejected.items()
-            }
-        )
+        for option, is_given in rejected.items():
+            if is_given:
+                raise UsageError(f"{option} does not apply {LAYOUT_INSTEAD[option]}.")
 
 
 @examples(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.printing import wide_console
 from eyechart.cli.shared.progress import ProgressBars
-from eyechart.cli.shared.stop import reject, resumable, shard_done
+from eyechart.cli.shared.stop import resumable, shard_done
 from eyechart.cli.shared.training_options import (
     OutFolder,
     check_seeds,
@@ -215,21 +215,20 @@ class SubclassSettings(HoldoutSettings):
         is_counted = is_per_class or is_in_all or self.folds not in (None, 1)
         if self.order not in ORDERS:
             raise unknown_name("order", self.order, ORDERS)
-        reject(
-            {
-                "Pass either --images or --cifar100.": (self.images is not None) == is_cifar100,
-                "CIFAR-100's images are not resized: omit --stimulus.": (
-                    self.stimulus is not None and is_cifar100
-                ),
-                "Pass --per-class or --in-all, not both.": is_per_class and is_in_all,
-                "Pass --hold or --order published, not both.": self.hold and self.is_published,
-                "Named subclasses are held out in one fold: omit --per-class, --in-all and"
-                " --folds.": self.is_listed and is_counted,
-                f"folds must be a whole number of at least 1, got {self.folds}.": (
-                    self.folds is not None and self.folds < 1
-                ),
-            }
-        )
+        if (self.images is not None) == is_cifar100:
+            raise UsageError("Pass either --images or --cifar100.")
+        if self.stimulus is not None and is_cifar100:
+            raise UsageError("CIFAR-100's images are not resized: omit --stimulus.")
+        if is_per_class and is_in_all:
+            raise UsageError("Pass --per-class or --in-all, not both.")
+        if self.hold and self.is_published:
+            raise UsageError("Pass --hold or --order published, not both.")
+        if self.is_listed and is_counted:
+            raise UsageError(
+                "Named subclasses are held out in one fold: omit --per-class, --in-all and --folds."
+            )
+        if self.folds is not None and self.folds < 1:
+            raise UsageError(f"folds must be a whole number of at least 1, got {self.folds}.")
         super().check()
 
 

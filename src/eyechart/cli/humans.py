@@ -11,7 +11,6 @@ from eyechart.cli.shared.derived_options import Only, derived_options, examples,
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import print_notes, print_table
-from eyechart.cli.shared.stop import reject
 from eyechart.cli.similar import similar
 from eyechart.core.arguments import digits
 from eyechart.core.errors import UsageError
@@ -314,17 +313,12 @@ def plot(
     from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
     percent = 100 * (PUBLISHED_LEVEL if by_class else CONFIDENCE) if level is None else level
-    reject(
-        {
-            "--consistency needs --by-class: add it, or omit --consistency.": (
-                consistency and not by_class
-            ),
-            "--similar needs --by-class: add it, or omit --similar.": (
-                humans.similar_names != (PUBLISHED,) and not by_class
-            ),
-            f"--level must be between 0 and 100, got {digits(percent)}.": not 0 < percent < 100,
-        }
-    )
+    if consistency and not by_class:
+        raise UsageError("--consistency needs --by-class: add it, or omit --consistency.")
+    if humans.similar_names != (PUBLISHED,) and not by_class:
+        raise UsageError("--similar needs --by-class: add it, or omit --similar.")
+    if not 0 < percent < 100:
+        raise UsageError(f"--level must be between 0 and 100, got {digits(percent)}.")
     check_file_to_write(out)
     check_figure(out)
     fit = make_fit(curves)

@@ -11,7 +11,7 @@ from eyechart.cli.shared.derived_options import derived_options, examples
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import log_to, print_notes
 from eyechart.cli.shared.progress import ProgressBars
-from eyechart.cli.shared.stop import FAILED, Stop, reject
+from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.phrases import count_of
@@ -125,29 +125,26 @@ class ReportSettings:
 
     def check(self) -> None:
         """Raise a UsageError unless the settings are compatible with each other."""
-        hidden_kinds(self.hide)
-        check_loggers(self.log)
         written = (self.out, self.figures, self.format, self.overlap)
         is_written = bool(self.structure) or any(option is not None for option in written)
         has_port = self.images is not None or self.port
-        reject(
-            {
-                "--hide applies to written reports only: omit it with --serve.": self.hide
-                and self.serve,
-                "--log stores results.json, in which nothing is hidden: omit --hide.": (
-                    self.log and self.hide
-                ),
-                "--log applies to written reports only: omit it with --serve.": self.log
-                and self.serve,
-                "--images and --port need --serve: add it, or omit them.": has_port
-                and not self.serve,
+        if self.hide and self.serve:
+            raise UsageError("--hide applies to written reports only: omit it with --serve.")
+        hidden_kinds(self.hide)
+        if self.log and self.hide:
+            raise UsageError("--log stores results.json, in which nothing is hidden: omit --hide.")
+        if self.log and self.serve:
+            raise UsageError("--log applies to written reports only: omit it with --serve.")
+        check_loggers(self.log)
+        if has_port and not self.serve:
+            raise UsageError("--images and --port need --serve: add it, or omit them.")
+        if self.serve and is_written:
+            raise UsageError(
                 "--serve writes no files: omit --out, --figures, --format, --overlap and"
-                " --structure.": self.serve and is_written,
-                "--source-url needs --hub-dataset: add it, or omit both.": (
-                    self.source_url is not None and self.hub_dataset is None
-                ),
-            }
-        )
+                " --structure."
+            )
+        if self.source_url is not None and self.hub_dataset is None:
+            raise UsageError("--source-url needs --hub-dataset: add it, or omit both.")
         if self.hub_dataset is not None:
             from eyechart.reports.terminal.hub_results import check_dataset
 
@@ -155,17 +152,14 @@ class ReportSettings:
             if self.serve or self.kind != "md":
                 raise UsageError("--hub-dataset belongs to a model card: add --format md.")
         is_card = self.kind == "md"
-        reject(
-            {
-                f"--port must be from 0 to 65535, got {self.port}.": not 0 <= self.port <= 65535,
-                "--overlap applies to html and figures only: omit it with --format md.": (
-                    is_card and self.overlap is not None
-                ),
-                "--structure applies to html only: omit it with --format md.": (
-                    is_card and self.structure
-                ),
-            }
-        )
+        if not 0 <= self.port <= 65535:
+            raise UsageError(f"--port must be from 0 to 65535, got {self.port}.")
+        if is_card and self.overlap is not None:
+            raise UsageError(
+                "--overlap applies to html and figures only: omit it with --format md."
+            )
+        if is_card and self.structure:
+            raise UsageError("--structure applies to html only: omit it with --format md.")
 
     @property
     def kind(self) -> str:

@@ -8,7 +8,6 @@ import typer
 from eyechart.cli.shared.derived_options import derived_options, examples, folder_or_file
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import print_notes, wide_console
-from eyechart.cli.shared.stop import reject
 from eyechart.core.errors import UsageError
 from eyechart.core.phrases import count_of, verb
 from eyechart.core.registry import unknown_name
@@ -99,28 +98,26 @@ def similar(
     if rule not in RULES:
         raise unknown_name("rule", rule, RULES)
     has_pair = a is not None
-    reject(
-        {
-            f"The two experiments must differ, got {a} twice.": has_pair and a == b,
-            f"Give two corruptions or none, got {a} only.": has_pair and b is None,
-            "--all and --out are for all pairs: omit the two names, or omit --all and --out.": (
-                has_pair and (all_pairs or out is not None)
-            ),
-        }
-    )
+    if has_pair and a == b:
+        raise UsageError(f"The two experiments must differ, got {a} twice.")
+    if has_pair and b is None:
+        raise UsageError(f"Give two corruptions or none, got {a} only.")
+    if has_pair and (all_pairs or out is not None):
+        raise UsageError(
+            "--all and --out are for all pairs: omit the two names, or omit --all and --out."
+        )
     if out is not None:
         check_file_to_write(out)
         check_replaceable(out)
     file = judgements_file(Path(reference))
     if file is not None:
         curves_only = {"--margin": margin, "--clean-responses": humans.clean_responses}
-        reject(
-            {
-                f"{option} applies to curves, but {reference} has same/different judgements: omit"
-                f" {option}.": value is not None
-                for option, value in curves_only.items()
-            }
-        )
+        for option, value in curves_only.items():
+            if value is not None:
+                raise UsageError(
+                    f"{option} applies to curves, but {reference} has same/different judgements:"
+                    f" omit {option}."
+                )
         classes = similar_of_study(file, study_name(Path(reference)), a, b, rule)
     else:
         loaded = find_reference(reference, humans.clean_responses)

@@ -12,7 +12,7 @@ from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write
 from eyechart.cli.shared.printing import print_notes
 from eyechart.cli.shared.progress import ProgressBars
-from eyechart.cli.shared.stop import on_interrupt, reject
+from eyechart.cli.shared.stop import on_interrupt
 from eyechart.cli.superclass import superclass
 from eyechart.core.arguments import resolved_path
 from eyechart.core.errors import UsageError
@@ -59,8 +59,12 @@ def build(
     from eyechart.structure.npm_packages import STYLES
 
     if source is not None:
-        file = f"{source} is a file: give --from the folder that contains the packages."
-        reject({file: source.is_file(), f"No such folder: {source}.": not source.is_dir()})
+        if source.is_file():
+            raise UsageError(
+                f"{source} is a file: give --from the folder that contains the packages."
+            )
+        if not source.is_dir():
+            raise UsageError(f"No such folder: {source}.")
     # "." and ".." have no name
     named = out if out.name not in ("", "..") else resolved_path(out)
     packages = source or named.parent / f"{named.name}.npm"
@@ -168,7 +172,9 @@ def report(
     from eyechart.reports.html.page import is_page
     from eyechart.reports.html.structure_view import write_structure_page
 
-    reject({f"No such folder: {study}.": not study.is_dir() for study in studies})
+    for study in studies:
+        if not study.is_dir():
+            raise UsageError(f"No such folder: {study}.")
     target = out or (studies[0] if len(studies) == 1 else Path()) / "structure.html"
     if target.suffix.lower() != ".html":
         raise UsageError(f"--out must end in .html, got {target}.")

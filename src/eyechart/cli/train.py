@@ -18,7 +18,7 @@ from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.output_files import check_file_to_write, check_latex
 from eyechart.cli.shared.printing import print_table, print_written
 from eyechart.cli.shared.progress import ProgressBars
-from eyechart.cli.shared.stop import on_interrupt, reject
+from eyechart.cli.shared.stop import on_interrupt
 from eyechart.cli.shared.training_options import (
     CHECKPOINT_SUFFIXES,
     ChangeRange,
@@ -101,19 +101,12 @@ def network(
     from eyechart.training.training_loop import Training, new_network, train
 
     check_file_to_write(out)
-    reject(
-        {
-            f"A checkpoint's name must end in .pt, got '{out.name}'.": (
-                out.suffix not in CHECKPOINT_SUFFIXES
-            ),
-            "--corruption needs --suite: give the suite that contains it.": (
-                corruptions and not suites
-            ),
-            "--severity and --delta-v need --suite: give the suite to train on.": (
-                (severity or delta_v) and not suites
-            ),
-        }
-    )
+    if out.suffix not in CHECKPOINT_SUFFIXES:
+        raise UsageError(f"A checkpoint's name must end in .pt, got '{out.name}'.")
+    if corruptions and not suites:
+        raise UsageError("--corruption needs --suite: give the suite that contains it.")
+    if (severity or delta_v) and not suites:
+        raise UsageError("--severity and --delta-v need --suite: give the suite to train on.")
     recipe.check()
     entries = entries_of(suites, corruptions) if suites else ()
     mixture = Mixture(entries, severity, delta_v)

@@ -8,7 +8,7 @@ from eyechart.cli.overlap.matrices import show_study
 from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.printing import note_left_out
 from eyechart.cli.shared.progress import ProgressBars
-from eyechart.cli.shared.stop import reject, resumable, shard_done
+from eyechart.cli.shared.stop import resumable, shard_done
 from eyechart.cli.shared.training_options import (
     ChosenCorruptions,
     Every,
@@ -135,17 +135,10 @@ def run(
     if preset is not None and together == values["together"] and not is_whole:
         # a study of other corruptions may not include all benchmarks of the preset
         together = ()
-    reject(
-        {
-            f"--preset {preset} trains from scratch: omit --start.": (
-                preset is not None and start is not None
-            ),
-            # a model that is tuned has an architecture
-            "Pass --arch to train from scratch or --start to tune, not both.": (
-                arch is not None and start is not None
-            ),
-        }
-    )
+    if preset is not None and start is not None:
+        raise UsageError(f"--preset {preset} trains from scratch: omit --start.")
+    if arch is not None and start is not None:
+        raise UsageError("Pass --arch to train from scratch or --start to tune, not both.")
     check_seeds(seeds)
     from eyechart.overlap.overlap_study import OverlapStudy
     from eyechart.overlap.study_execution import run_study

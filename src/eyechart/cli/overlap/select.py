@@ -8,8 +8,8 @@ from eyechart.cli.overlap.matrices import draw_panel, matrix_among
 from eyechart.cli.shared.derived_options import Only, derived_options, examples
 from eyechart.cli.shared.output_files import FigureFile, check_figure_file, check_table
 from eyechart.cli.shared.printing import print_notes, print_table, print_written
-from eyechart.cli.shared.stop import reject
 from eyechart.core.arguments import resolved_path
+from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import unknown_name
 from eyechart.corruptions.suites.published import PUBLISHED
@@ -103,18 +103,16 @@ def select(
 
     is_written = out is not None or marked is not None
     read = [resolved_path(Path(name)) for name in suites]
-    reject(
-        {
-            "Give --threshold, such as 0.1, or --all.": threshold is None and not every,
-            "--out and --marked write the selection for one threshold: give --threshold.": (
-                threshold is None and is_written
-            ),
-            "--suite needs --out: add it, or omit --suite.": out is None and suites,
-            f"--out would overwrite {out}, which --suite reads: choose another file.": (
-                out is not None and resolved_path(out) in read
-            ),
-        }
-    )
+    if threshold is None and not every:
+        raise UsageError("Give --threshold, such as 0.1, or --all.")
+    if threshold is None and is_written:
+        raise UsageError(
+            "--out and --marked write the selection for one threshold: give --threshold."
+        )
+    if out is None and suites:
+        raise UsageError("--suite needs --out: add it, or omit --suite.")
+    if out is not None and resolved_path(out) in read:
+        raise UsageError(f"--out would overwrite {out}, which --suite reads: choose another file.")
     if out is not None:
         check_suite_path(out)
     check_figure_file(figure)

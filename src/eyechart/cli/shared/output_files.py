@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-from eyechart.cli.shared.stop import reject
 from eyechart.core.arguments import regular_file
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -82,11 +81,11 @@ def check_latex(path: Path | None) -> None:
 def check_file_to_write(path: Path) -> None:
     """Raise a UsageError if no file can be written at this path."""
     folder = path.parent
-    reject(
-        {
-            f"Cannot write {path}: it is a folder, not a file.": path.is_dir(),
-            f"Cannot write {path}: it is not a regular file.": path.exists() and not path.is_file(),
-            f"Cannot write into {folder}: it is a file, not a folder.": folder.is_file(),
-            f"No such folder: {folder}.": not folder.is_dir(),
-        }
-    )
+    if path.is_dir():
+        raise UsageError(f"Cannot write {path}: it is a folder, not a file.")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"Cannot write {path}: it is not a regular file.")
+    if folder.is_file():
+        raise UsageError(f"Cannot write into {folder}: it is a file, not a folder.")
+    if not folder.is_dir():
+        raise UsageError(f"No such folder: {folder}.")

@@ -1,10 +1,9 @@
 """End a subcommand early, with a sentence for the user and one of these exit statuses."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from eyechart.core.errors import UsageError
 from eyechart.core.storage.locks import LOCK
 from eyechart.core.storage.shards import Shard
 
@@ -22,17 +21,6 @@ INTERRUPTED = 130
 
 BROKEN_PIPE = 141
 """Exit status if the program that reads the output pipe has ended."""
-
-
-def reject(sentences: Mapping[str, object]) -> None:
-    """Raise a UsageError with the first sentence whose condition is true.
-
-    Example:
-        >>> reject({"Give --out, or omit --force.": False})
-    """
-    for sentence, applies in sentences.items():
-        if applies:
-            raise UsageError(sentence)
 
 
 class Stop(Exception):
