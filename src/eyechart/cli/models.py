@@ -178,11 +178,12 @@ def _report(checked: "ModelCheck") -> None:
     print(checked.model.name)
     print(f"  input: {checked.model.preprocessing}")
     model = checked.model
-    outputs = f"{model.classes:,}" + ("" if model.class_names is None else ", with names")
     if model.label_map is not None:
         outputs = str(model.label_map)
     elif model.has_imagenet:
         outputs = "1,000, assumed to be ImageNet's classes in order"
+    else:
+        outputs = f"{model.classes:,}" + ("" if model.class_names is None else ", with names")
     print(f"  outputs: {outputs}")
     print(f"  top-1: {_top1(checked)}")
     for source, published_accuracy in checked.published_accuracies.items():

@@ -337,13 +337,13 @@ def enhancements(
     sources = TrainingSources(images, train_images, stimulus, leave_out=out)
     with lock_folder(out), resumable(out, "finished work"), ProgressBars() as bars:
         compared = compare_enhancements(study, sources, load, where, bars)
-    evaluations, scores, divisor, notes = compared
+    evaluations, scores, baseline_name, notes = compared
     table = number_table("enhancement", "clean error (%)", "mCE (%)", "relative mCE (%)")
     shown = {"standard": f"none ({arch})", "trained on": f"{tuning_epochs} more epochs"}
     for title, shares in scores.items():
         table.add_row(shown.get(title, title), *map(share_text, shares))
     wide_console().print(table)
-    print(f"mCE and relative mCE use the errors of {divisor} as the baseline.")
+    print(f"mCE and relative mCE use the errors of {baseline_name} as the baseline.")
     print_notes(notes)
     for folder, evaluation in evaluations.items():
         write_results(evaluation, folder)

@@ -184,23 +184,24 @@ def similar_of_reference(
     printed = [pair for pair in curves if a is None or {pair.a, pair.b} == {a, b}]
     if printed:
         _print_curves(printed, len(curves), margin)
-    for pair in printed if a is not None and b is not None else ():
-        one, two = (
-            reference.curve(name, pair.of, estimator=SPLINE, n_bootstrap=N_BOOTSTRAP)
-            for name in (a, b)
-            if name is not None
-        )
-        assert one is not None and two is not None
-        apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
-        where = f"do not overlap at Δv {', '.join(apart)}" if apart else "overlap everywhere"
-        print(f"{pair.of}: the 83 % intervals {where}.")
+    if a is not None and b is not None:
+        for pair in printed:
+            one, two = (
+                reference.curve(name, pair.of, estimator=SPLINE, n_bootstrap=N_BOOTSTRAP)
+                for name in (a, b)
+            )
+            assert one is not None and two is not None
+            apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
+            where = f"do not overlap at Δv {', '.join(apart)}" if apart else "overlap everywhere"
+            print(f"{pair.of}: the 83 % intervals {where}.")
     of_pair = [result for result in judged if a is None or {result.a, result.b} == {a, b}]
     if of_pair:
         print_judgements(judged, of_pair)
     elif a is not None:
         print("No same/different judgements of this pair.")
-    for reason in reasons if a is None else ():
-        print(f"Not compared: {reason.rstrip('.')}.")
+    if a is None:
+        for reason in reasons:
+            print(f"Not compared: {reason.rstrip('.')}.")
     return find_similar(pairs, reference.name, rule)
 
 

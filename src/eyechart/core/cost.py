@@ -360,11 +360,12 @@ class Session:
         sessions = folder / SESSIONS_FOLDER
         sessions.mkdir(parents=True, exist_ok=True)
         for number in count(1):
-            # Fails if the file exists, so that no two processes have the same number.
+            file = sessions / f"{number:04d}.json"
             with suppress(FileExistsError):
-                self._file = sessions / f"{number:04d}.json"
-                self._file.touch(exist_ok=False)
+                # Fails if the file exists, so that no two processes have the same number.
+                file.touch(exist_ok=False)
                 break
+        self._file = file
         self.write()
 
     def cost(self) -> Cost:

@@ -178,14 +178,18 @@ def _memory_limit(record: Path, root: Path) -> float:
         root: the folder of the groups, /sys/fs/cgroup.
     """
     limits = [inf]
-    for line in record.read_text().splitlines() if record.is_file() else ():  # only on Linux
+    try:
+        lines = record.read_text().splitlines()
+    except OSError:  # not on Linux
+        lines = []
+    for line in lines:
         # "0::/job" (version 2) or "4:memory:/job" (version 1)
         _, controllers, name = line.split(":", 2)
         if controllers not in ("", "memory"):
             continue
-        base, file = (
-            (root / "memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
-        )
+        base, file = root, "memory.max"
+        if controllers:
+            base, file = root / "memory", "memory.limit_in_bytes"
         group = base / name.strip("/")
         # the limit of a group also holds for the groups in it
         for folder in (group, *group.parents):

@@ -137,12 +137,15 @@ def _split_by_format(
         for path in paths
         if not path.name.lower().endswith(UNREAD)
     ]
+    if not unread:
+        return images, ()
     kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
-    return images, tuple(
+    note = (
         f"{count_of(len(unread), 'file')} {verb(len(unread), 'is')} skipped because the format is"
-        f" not supported ({kinds}); the first is {first}. Convert such files to PNG to use them."
-        for first in unread[:1]
+        f" not supported ({kinds}); the first is {unread[0]}. Convert such files to PNG to use"
+        " them."
     )
+    return images, (note,)
 
 
 class PixelRoom:

@@ -17,7 +17,7 @@ from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError, reason_of
 from eyechart.core.registry import unknown_name
 from eyechart.core.storage.remote import RemoteFile, as_shown, is_url, remote_files
-from eyechart.images.identity import pixel_digest
+from eyechart.images.identity import file_digest, pixel_digest
 from eyechart.images.image_files import (
     DECODING,
     IMAGE_SUFFIXES,
@@ -99,7 +99,7 @@ class ListedImage:
 
     def digest(self) -> str:
         """Return the digest alone; nothing is decoded."""
-        return _digest_of(self._load())
+        return file_digest(self.path) if self.content is None else _digest_of(self._load())
 
     def size(self) -> tuple[int, int] | None:
         """Return height and width in px, or None if the image cannot be read."""

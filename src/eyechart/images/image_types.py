@@ -138,10 +138,13 @@ def check_batch(batch: Batch) -> None:
         if not (low >= 0 and high <= 1):
             if np.isnan(low) or np.isnan(high):
                 raise UsageError("images contain NaN: replace these values first.")
-            # Slightly above 1 is rounding or overshoot; values far above are likely 0…255.
-            is_overshoot = high <= 2 or np.isinf(high)
-            advice = "clip them" if is_overshoot else "divide by 255 or pass uint8"
-            advice = "undo their normalization" if low < 0 else advice
+            if low < 0:
+                advice = "undo their normalization"
+            elif high <= 2 or np.isinf(high):
+                # Slightly above 1 is rounding or overshoot; values far above are likely 0…255.
+                advice = "clip them"
+            else:
+                advice = "divide by 255 or pass uint8"
             # With the digits that tell a float32 value from its neighbors.
             raise UsageError(
                 f"Float images must be in [0, 1], got values from {digits(np.float32(low))} to"

@@ -119,8 +119,9 @@ def list_shards(shards: Sequence[DataFile], source: str) -> ImageListing:
             )
     if all(label is None for label in labels):
         # The first folder, after the name of the shard where there are several.
+        n_skipped = 1 if len(shards) > 1 else 0
         folders = [
-            [part for part in image.name.split("/")[:-1] if part != "."][len(shards) > 1 :]
+            [part for part in image.name.split("/")[:-1] if part != "."][n_skipped:]
             for image in images
         ]
         labels = [inside[0] if inside else None for inside in folders]

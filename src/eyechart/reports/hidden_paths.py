@@ -229,12 +229,12 @@ def _rewritten(value: Value, rewrite: Rewrite) -> Value:
     if isinstance(value, str):
         changed = rewrite(value)
     elif isinstance(value, BaseModel):
-        own = {name: _rewritten(item, rewrite) for name, item in vars(value).items()}
-        changed = value.model_copy(update=own)
+        rewritten = {name: _rewritten(item, rewrite) for name, item in vars(value).items()}
+        changed = value.model_copy(update=rewritten)
     elif is_dataclass(value) and not isinstance(value, type):
         names = (field.name for field in fields(value) if field.init)
-        own = {name: _rewritten(getattr(value, name), rewrite) for name in names}
-        changed = replace(value, **own)
+        rewritten = {name: _rewritten(getattr(value, name), rewrite) for name in names}
+        changed = replace(value, **rewritten)
     elif isinstance(value, Mapping):
         changed = {
             _rewritten(key, rewrite): _rewritten(item, rewrite) for key, item in value.items()

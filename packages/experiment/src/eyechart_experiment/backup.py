@@ -363,6 +363,11 @@ def restore(backup: Path, study: Path | None = None) -> RestoredStudy:
                 append_private(log, line)
                 known.add(line)
     database = folder.sqlite_file
+    if database is None and source.contents.database != DUMP:
+        raise UsageError(
+            f"{target} has its responses in PostgreSQL, but the backup is an SQLite database: pass"
+            " another folder."
+        )
     if database is None or source.contents.database == DUMP:
         name = make_url(folder.database_url).database
         command = f"createdb {name} && pg_restore --no-owner --dbname={name} {source.file}"

@@ -152,8 +152,12 @@ def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Paym
     payments = []
     for session, participant in rows:
         # Whoever left before the first trial was last seen when joining.
-        own = trials.get(session.id)
-        seen, n_main = (session.created_at, 0) if own is None else (own.last, own.n_main)
+        trial_counts = trials.get(session.id)
+        seen, n_main = (
+            (session.created_at, 0)
+            if trial_counts is None
+            else (trial_counts.last, trial_counts.n_main)
+        )
         if session.state == ACTIVE:
             is_gone = now - seen > timedelta(minutes=config.lease_minutes)
             outcome: SessionOutcome = "left" if is_gone else "active"

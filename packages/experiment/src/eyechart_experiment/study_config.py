@@ -223,7 +223,11 @@ def read_config(path: Path) -> StudyConfig:
     """Return the study configuration in a YAML file."""
     from eyechart.core.yaml_text import parse_yaml
 
-    if not path.exists():
+    try:
+        is_missing = not path.exists()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from None
+    if is_missing:
         raise UsageError(f"{path.parent} is not a study: create one with eyechart experiment new.")
     settings: object = read_file(path, parse_yaml)
     if not isinstance(settings, dict):

@@ -1,6 +1,5 @@
 """Atomic files, which appear complete or not at all."""
 
-import io
 import os
 import platform
 import re
@@ -9,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
 from eyechart.core.storage.remote import upload_written
@@ -96,11 +96,32 @@ def write_torch(held: Mapping[str, object], path: Path) -> None:
     """Write plain values and tensors with torch.save, atomically."""
     import torch  # slow to import, and most users of this module do not need it
 
-    with atomic_file(path) as temporary:
-        content = io.BytesIO()
-        torch.save(dict(held), content)
-        # not by torch.save itself, which returns normally although the disk is full
-        temporary.write_bytes(content.getbuffer())
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
+        target = _Target(file)
+        torch.save(dict(held), target)  # type: ignore[arg-type]
+        # torch.save returned normally although the disk was full
+        if target.error is not None:
+            raise target.error
+
+
+class _Target:
+    """File object for torch.save that keeps write errors (such as a full disk) that torch hides."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.error: OSError | None = None
+
+    def write(self, data: memoryview) -> int:
+        """Write the data, unless an earlier write failed."""
+        if self.error is None:
+            try:
+                self.file.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing, because the file is closed right afterwards."""
 
 
 @contextmanager
@@ -128,8 +149,13 @@ def write_text(path: Path, text: str) -> Path:
     Raises:
         UsageError: the file cannot be written.
     """
-    with file_in(path.parent, path.name) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers([path.parent])
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
     return path
 
 
@@ -149,7 +175,7 @@ def _is_written(path: Path, machine: str | None, process: int) -> bool:
         if machine not in (None, MACHINE):
             # process ids of another machine say nothing here
             return time.time() - path.stat().st_mtime < ABANDONED
-        if os.name == "posix":  # on Windows it would terminate the process
+        if os.name == "posix":  # on Windows os.kill(process, 0) would terminate the process
             os.kill(process, 0)
     except ProcessLookupError:
         return False

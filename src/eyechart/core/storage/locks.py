@@ -49,6 +49,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """
     is_new = not folder.is_dir()
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
+    try:
         with _only_writer(_locked(folder / LOCK), f"into {folder}"):
             yield
     finally:
@@ -75,11 +79,7 @@ def _only_writer(lock: AbstractContextManager[bool], target: str) -> Iterator[No
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Yield whether the lock file could be locked; the process that locked it removes it.
-
-    The folder of the file is created if it is missing.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Yield whether the lock file could be locked; the process that locked it removes it."""
     if fcntl is None:
         # without these locks a second run is not noticed, but a single one works
         yield True
@@ -98,7 +98,11 @@ def _locked(path: Path) -> Iterator[bool]:
                 yield is_without_locks
                 return
             # the former holder may have removed the file between our open and our lock
-            if not os.fstat(file.fileno()).st_nlink:
+            try:
+                is_same = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except FileNotFoundError:
+                is_same = False
+            if not is_same:
                 continue
             try:
                 yield True

@@ -78,10 +78,11 @@ class PartFiles:
         """Return a list with one warning if there are strays, otherwise an empty list."""
         ours = {path for path, _, _ in self._files()}
         strays = sorted({*self.folder.glob("*.parquet")} - ours)
+        if not strays:
+            return []
         return [
-            f"Ignored {count_of(len(strays), 'Parquet file')} not from this run, such as {stray}:"
-            " delete such files, or move them to another folder."
-            for stray in strays[:1]
+            f"Ignored {count_of(len(strays), 'Parquet file')} not from this run, such as"
+            f" {strays[0]}: delete such files, or move them to another folder."
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -104,8 +104,8 @@ def remote_files(folder: str, suffixes: tuple[str, ...]) -> list[tuple[RemoteFil
     with _reading(folder):
         system.invalidate_cache()
         paths = sorted(system.find(root))
-    base = system._strip_protocol(root)
-    relative = [PurePosixPath(path).relative_to(base) for path in paths]
+        base = system._strip_protocol(root)
+        relative = [PurePosixPath(path).relative_to(base) for path in paths]
     return [
         (RemoteFile(f"{folder.rstrip('/')}/{path}"), path)
         for path in relative
@@ -153,7 +153,7 @@ def _reading(url: str) -> Iterator[None]:
 
 
 MIRROR, UPLOADS = ".mirror", ".uploads"
-"""Files in the local copy of a folder at a URL: its URL, and a list of the files that are there."""
+"""Files in the local copy of a folder at a URL: its URL, and a list of the uploaded files."""
 
 
 def upload_written(path: Path) -> None:
@@ -264,15 +264,14 @@ def output_folder(out: FilePath) -> Iterator[OutputFolder]:
         if paths:
             # by lists of both: fsspec would read names as patterns and decide by slashes
             system.get(paths, [str(target) for target in targets])
-    states = _states_in(local).values()
-    (local / UPLOADS).write_text("".join(f"{state}\n" for state in states), encoding="utf-8")
+    downloaded = _states_in(local)
     # every process that writes into the folder finds the URL there
     (local / MIRROR).write_text(shown, encoding="utf-8")
     try:
         yield OutputFolder(local, shown, temporary)
     finally:
         # also after an error: what is complete can be resumed
-        _upload_changes(local, shown)
+        _upload_changes(local, shown, downloaded)
 
 
 def _state_of(path: Path, folder: Path) -> str:
@@ -290,13 +289,14 @@ def _states_in(folder: Path) -> dict[str, str]:
     }
 
 
-def _upload_changes(local: Path, url: str) -> None:
+def _upload_changes(local: Path, url: str, downloaded: Mapping[str, str]) -> None:
     """Upload the files that have changed, and delete those that are gone.
 
     Files that other processes have put at the URL are left alone.
     """
-    uploads = (local / UPLOADS).read_text(encoding="utf-8").splitlines()
-    known = {state.split(" ", 2)[2]: state for state in uploads}
+    uploads = local / UPLOADS
+    lines = uploads.read_text(encoding="utf-8").split("\n")[:-1] if uploads.exists() else []
+    known = {**downloaded, **{state.split(" ", 2)[2]: state for state in lines}}
     states = _states_in(local)
     for name, state in states.items():
         if known.get(name) != state:

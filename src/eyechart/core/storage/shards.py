@@ -155,7 +155,7 @@ def missing_shard(folder: Path, shard: Shard) -> UsageError:
 
 
 def remove_shard_records(folder: Path) -> None:
-    """Remove the records of all shards, and their folder if nothing else is in it."""
+    """Remove the records of all shards, and their folder if it is then empty."""
     for path in folder.glob("*-of-*.json"):
         if _NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)

@@ -80,10 +80,10 @@ def plan_curves(report: Report) -> Planned:
                 continue
             words = ("curves", *suite_words(report, section), *((space,) if index else ()))
             together = len(section.models) <= FEW
-            for shown in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
-                stem = words if together else (*words, PROPERTIES[shown[0]])
-                make = partial(draw_overview, section, space, shown)
-                title = " and ".join(PROPERTIES[letter] for letter in shown).capitalize()
+            for chosen in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
+                stem = words if together else (*words, PROPERTIES[chosen[0]])
+                make = partial(draw_overview, section, space, chosen)
+                title = " and ".join(PROPERTIES[letter] for letter in chosen).capitalize()
                 size = size_in_words(section, space) + ("; bands: 83 %" if _band(section) else "")
                 caption = f"{title} over visual change in {suite_title(section.suite)}: {size}."
                 yield Drawing(stem, caption, make)

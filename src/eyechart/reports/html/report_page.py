@@ -75,7 +75,7 @@ def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Char
     charts = list(_charts(report, overlap))
     # The names of corruptions may differ only in punctuation, which ids do not have.
     ids = unique_names((chart.id for chart in charts), "{}-{}")
-    return tuple(replace(chart, id=own) for chart, own in zip(charts, ids, strict=True))
+    return tuple(replace(chart, id=identity) for chart, identity in zip(charts, ids, strict=True))
 
 
 def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:

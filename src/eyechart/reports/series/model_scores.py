@@ -193,7 +193,7 @@ def main_score(section: TestSection) -> MainScore:
     # CE and its mean have different names; other scores have the same name as their mean.
     name = next((score.name for score in DECLARED if score.mean == overall.name), overall.name)
     # A score of the whole test has no value under a corruption.
-    scores = [SCORES[name] for name in (name, *RANKED_ELSEWHERE) if not SCORES[name].of_test]
+    scores = [SCORES[other] for other in (name, *RANKED_ELSEWHERE) if not SCORES[other].of_test]
     available = (
         score
         for score in scores

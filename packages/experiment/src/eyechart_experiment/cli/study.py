@@ -184,6 +184,8 @@ def new(
     from eyechart_experiment.design.study_build import StudyBuild, side_of
     from eyechart_experiment.design.study_settings import gather_settings, with_side
 
+    # before files are read, and before a collection is simulated with these fractions
+    prices.check()
     settings, chosen = gather_settings(request, config)
     request.check(settings.kind, "clean_k" in config)
     testset = read_testset(request.testset)

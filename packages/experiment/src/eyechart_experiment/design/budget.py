@@ -188,7 +188,6 @@ def plan_budget(
         participants: Number of participants to recruit; None to assume that everybody gets all
             main trials.
     """
-    prices.check()
     # Rounded up in integers, without floating-point error.
     by_trials = -(-responses // config.trials)
     by_source = max(loads.values(), default=0)

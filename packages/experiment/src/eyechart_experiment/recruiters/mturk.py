@@ -56,10 +56,11 @@ class MechanicalTurk(Recruiter):
         for name, value in own_ids.items():
             # An address, whose slashes the pattern of ids does not allow.
             if name == "turkSubmitTo":
-                own_ids[name] = host = origin(value) or ""
+                host = origin(value) or ""
                 # Compare only the origin: a path or user name could redirect the form elsewhere.
                 if host not in (*self.form_hosts, *more_hosts) or value.rstrip("/") != host:
                     raise BadIds("turkSubmitTo is not an address of Mechanical Turk.")
+                own_ids[name] = host
             else:
                 check_id(name, value)
         return Arrival(self.name, own_ids[self.person], own_ids)

@@ -49,10 +49,11 @@ class Prolific(Recruiter):
         self, ids: Mapping[str, str], settings: Mapping[str, str], code: str, outcome: Outcome
     ) -> Completion:
         """Return the link back to Prolific, or only a code if the study has no Prolific code."""
-        own = settings.get(CODES[outcome], "")
-        if not own:
+        platform_code = settings.get(CODES[outcome], "")
+        if not platform_code:
             return Completion(way="code", code=code)
-        return Completion(way="redirect", code=own, url=f"{COMPLETE}?{urlencode({'cc': own})}")
+        url = f"{COMPLETE}?{urlencode({'cc': platform_code})}"
+        return Completion(way="redirect", code=platform_code, url=url)
 
     def warnings(self, settings: Mapping[str, str]) -> list[str]:
         """Return a sentence for each outcome with which participants cannot return."""

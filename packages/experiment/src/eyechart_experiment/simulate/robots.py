@@ -181,14 +181,14 @@ def kinds_of(
 ) -> list[Kind]:
     """Return the kind of each participant; those who are not attentive have random positions."""
     n_attentive = participants - spammers - droppers - clickers - cheaters - leavers
-    groups: dict[tuple[Kind, ...], int] = {
-        ("attentive",): n_attentive,
-        SPAMMERS: spammers,
-        ("dropper",): droppers,
-        ("clicker",): clickers,
-        ("leaver",): leavers,
-        CHEATERS: cheaters,
-    }
-    kinds = [group[number % len(group)] for group, n in groups.items() for number in range(n)]
+    groups: list[tuple[tuple[Kind, ...], int]] = [
+        (("attentive",), n_attentive),
+        (SPAMMERS, spammers),
+        (("dropper",), droppers),
+        (("clicker",), clickers),
+        (("leaver",), leavers),
+        (CHEATERS, cheaters),
+    ]
+    kinds = [group[number % len(group)] for group, n in groups for number in range(n)]
     order = np.random.default_rng((seed, 9)).permutation(participants)
     return [kinds[index] for index in order]

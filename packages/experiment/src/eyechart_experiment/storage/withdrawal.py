@@ -95,6 +95,8 @@ def apply_withdrawals(study: OpenStudy) -> int:
         The number of participants deleted.
     """
     withdrawn = read_withdrawals(study.folder)
+    if not withdrawn:
+        return 0
     with study.database.writing() as db:
         participants = db.scalars(select(ParticipantRow)).all()
         is_back = [
