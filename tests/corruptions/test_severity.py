@@ -642,6 +642,18 @@ def test_every_published_entry_leads_to_values_in_range_at_any_severity_and_size
             'name: a\ntitle: t\nsource: s\ncorruptions: [{same_as: "imagenet-c:foog"}]',
             "Did you mean 'fog'",
         ),
+        *(
+            (
+                "name: a\ntitle: t\nsource: s\ncorruptions:"
+                f" [{{name: fog, group: x, variants: {{p: {changes}}}}}]",
+                reason,
+            )
+            for changes, reason in (
+                ("3", "not a mapping"),
+                ("{levels: [1]}", "levels must be a mapping, got [1]"),
+                ("{severity: [1, 2]}", "severity requires levels or a path"),
+            )
+        ),
     ],
 )
 def test_a_suite_that_is_wrong_says_what_is_wrong_with_it(text, sentence):

@@ -128,6 +128,7 @@ def draw_objects(
 
 def present(count: Values, device: torch.device) -> Tensor:
     """Return bool (B, n): whether each of the first n = max(count, 1) objects is in its image."""
+    # one column at least, because pixels are gathered from the objects
     numbers = torch.arange(max(1, int(count.max())), device=device)
     return numbers < torch.from_numpy(count).to(device)[:, None]
 

@@ -36,8 +36,12 @@ from eyechart.stats.curve_settings import BINS, DEFAULT_ESTIMATOR, usual_min_per
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 
-def check_rule(rule: str) -> None:
+def check_rule(rule: object) -> None:
     """Raise a UsageError that lists all rules if this rule is unknown."""
+    if not isinstance(rule, str):
+        raise UsageError(
+            f"clean_responses must be one of {', '.join(CLEAN_RESPONSES)}, got {rule!r}."
+        )
     if rule not in CLEAN_RESPONSES:
         raise unknown_name("rule for clean responses", rule, CLEAN_RESPONSES)
 

@@ -1,6 +1,5 @@
 """Human reference curves for comparison with models, from published data or imported files."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -192,10 +191,12 @@ class Reference:
         experiment = self.match(corruption)
         if experiment is None:
             return None
-        # Options that are lists or arrays cannot be hashed; their curves are not cached.
-        if not all(isinstance(value, Hashable) for value in fit.values()):
-            return self._fit(experiment, metric, fit)
         key = (experiment, metric, tuple(sorted(fit.items())))
+        try:
+            hash(key)
+        except TypeError:
+            # Options that are lists or arrays cannot be hashed; their curves are not cached.
+            return self._fit(experiment, metric, fit)
         if key not in self._fitted:
             self._fitted[key] = self._fit(experiment, metric, fit)
         return self._fitted[key]

@@ -1,7 +1,7 @@
 """The study of rulers: measure every ruler in the human experiments, and compare it with humans."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -212,9 +212,14 @@ def _write_study(record: StudyRecord, out: Path) -> None:
 
 def _ready_rulers(names: Sequence[str]) -> list[Ruler]:
     """Return the rulers with these names, or all that can measure; some need weights."""
+    if names:
+        rulers = [find_ruler(name) for name in dict.fromkeys(names)]
+        for ruler in rulers:
+            check_ready(ruler)
+        return rulers
     ready = []
-    for ruler in [find_ruler(name) for name in dict.fromkeys(names or RULERS)]:
-        with nullcontext() if names else suppress(UsageError):
+    for ruler in RULERS.values():
+        with suppress(UsageError):
             check_ready(ruler)
             ready.append(ruler)
     return ready

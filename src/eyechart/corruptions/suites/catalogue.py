@@ -88,18 +88,6 @@ class Description:
 
     def __str__(self) -> str:
         title = self.name if self.variant is None else f"{self.name} (variant: {self.variant})"
-        drawn = ", ".join(self.towards_draw)
-        others = ", ".join(variant for variant in self.variants if variant != self.variant)
-        sentences = {
-            f"Severity interpolates from no change to a random {drawn} drawn for each image.": (
-                self.towards_draw
-            ),
-            "The effect does not grow monotonically with severity.": not self.monotone,
-            "Pixels move, so pixel-wise comparison does not apply.": self.geometric,
-            f"Note: {self.note}": self.note,
-            f"Other variants: {others}": others,
-            f"Source: {self.source}": True,
-        }
         lines = [
             title,
             f"  {self.summary}",
@@ -107,9 +95,22 @@ class Description:
             "  parameters:",
             *(f"    {describe_parameter(parameter)}" for parameter in self.parameters),
             *self._table(),
-            *(f"  {sentence}" for sentence, applies in sentences.items() if applies),
         ]
-        return "\n".join(lines)
+        if self.towards_draw:
+            names = ", ".join(self.towards_draw)
+            lines.append(
+                f"  Severity interpolates from no change to a random {names} drawn for each image."
+            )
+        if not self.monotone:
+            lines.append("  The effect does not grow monotonically with severity.")
+        if self.geometric:
+            lines.append("  Pixels move, so pixel-wise comparison does not apply.")
+        if self.note:
+            lines.append(f"  Note: {self.note}")
+        others = ", ".join(variant for variant in self.variants if variant != self.variant)
+        if others:
+            lines.append(f"  Other variants: {others}")
+        return "\n".join([*lines, f"  Source: {self.source}"])
 
     def _table(self) -> list[str]:
         if not self.severities:

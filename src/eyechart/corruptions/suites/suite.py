@@ -199,7 +199,8 @@ def parse_suite(text: str, where: str) -> Suite:
     """Return the suite described by a YAML text; `where` names it in errors."""
     try:
         return _suite(parse_yaml(text))
-    except (ValueError, TypeError) as error:
+    # a value of another type than the field's lacks its methods
+    except (ValueError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"The suite {where} is not well formed: {reason}.") from None
 
@@ -307,17 +308,21 @@ def _numbers(name: str, values: object) -> tuple[float, ...]:
 
 IN_TUPLES: Mapping[str, Callable[..., object]] = {
     "levels": _levels,
-    "path": _ranges,
-    "domain": _ranges,
     "severity": _severity,
     "logarithmic": tuple,
+    "path": _ranges,
+    "domain": _ranges,
 }
 
 
 def _with_tuples(fields: Fields) -> Fields:
     """Return the fields of an entry with tuples instead of lists."""
+    for key in ("levels", "path", "domain"):
+        if not isinstance(fields.get(key, {}), Mapping):
+            raise ValueError(f"{key} must be a mapping, got {fields[key]!r}")
     return {
-        key: IN_TUPLES[key](value) if key in IN_TUPLES else value for key, value in fields.items()
+        **fields,
+        **{key: convert(fields[key]) for key, convert in IN_TUPLES.items() if key in fields},
     }
 
 
@@ -336,16 +341,12 @@ def _check(entry: Entry) -> None:
             raise ValueError(f"{entry.name}: {name} needs two numbers, a mild and a strong value")
     for name in sorted(named):
         _check_range(entry, entry.corruption.parameter(name))
-    rules = {
-        "severity requires levels or a path": not entry.severity or entry.levels or entry.path,
-        "eight_bit must be truncate or round": entry.eight_bit in ("truncate", "round"),
-        "reference_side must be a number of pixels": (
-            entry.reference_side is None or entry.reference_side >= 1
-        ),
-    }
-    for rule, holds in rules.items():
-        if not holds:
-            raise ValueError(f"{entry.name}: {rule}")
+    if entry.severity is not None and not (entry.levels or entry.path):
+        raise ValueError(f"{entry.name}: severity requires levels or a path")
+    if entry.eight_bit not in ("truncate", "round"):
+        raise ValueError(f"{entry.name}: eight_bit must be truncate or round")
+    if entry.reference_side is not None and entry.reference_side < 1:
+        raise ValueError(f"{entry.name}: reference_side must be a number of pixels")
 
 
 def _check_range(entry: Entry, parameter: Parameter) -> None:

@@ -155,7 +155,7 @@ class NetworkRuler(ABC):
         """Return the prepared features of all images, or None if they take too much memory."""
         # one image shows how much memory all of them would take
         (first,) = _map_images(clean[:1], lambda part: self._describe(clean[part]))
-        most_bytes = KEPT_BYTES[clean.device.type]
+        most_bytes = KEPT_BYTES.get(clean.device.type, KEPT_BYTES["cpu"])
         if clean.device.type == "cuda":
             most_bytes = min(most_bytes, torch.cuda.mem_get_info(clean.device)[0] // 4)
         if sum(values.nbytes for values in first) * len(clean) > most_bytes:

@@ -95,13 +95,14 @@ class CleanCopies:
         levels: smoothed copies, each half as large as the one before.
         gray: gray levels around 0, of the images that `index` refers to.
         index: for each image, its place in `gray`, so that repeated images share their spectra.
-        spectra: for the search, by place in `gray`, computed once for the images that need them.
+        spectra: for the search, computed once for the images that need it: a batch of spectra, and
+            the place of the image's in it.
     """
 
     levels: Sequence[Tensor]
     gray: Tensor
     index: Sequence[int]
-    spectra: dict[int, Tensor] = field(default_factory=dict)
+    spectra: dict[int, tuple[Tensor, int]] = field(default_factory=dict)
 
     def select(self, indices: Tensor) -> "CleanCopies":
         """Return the copies of the images at these indices, which may repeat."""
@@ -121,8 +122,16 @@ class CleanCopies:
             # indices on the device, if they are the same, because copying a list makes it wait
             rows = indices if missing == wanted else missing
             # a thread may repeat what another one does here, but it stores the same values
-            self.spectra.update(zip(missing, describe_search(self.gray[rows]), strict=True))
-        return torch.stack([self.spectra[place] for place in places])
+            described = describe_search(self.gray[rows])
+            self.spectra.update((place, (described, row)) for row, place in enumerate(missing))
+            if missing == places:
+                # without a copy
+                return described
+        known = [self.spectra[place] for place in places]
+        first = known[0][0]
+        if all(batch is first for batch, _ in known):
+            return first[[row for _, row in known]]
+        return torch.stack([batch[row] for batch, row in known])
 
 
 def describe_copies(gray: Tensor) -> CleanCopies:

@@ -154,7 +154,7 @@ def _copy(  # type: ignore[no-untyped-def]
 def _show(  # type: ignore[no-untyped-def]
     small, spread, filters, target, rows, columns, flat, SIDE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Equalize the contrasts of one small moved image, without its fill; see `search`.
+    """Equalize the contrasts of one small moved image, without its fill; see `search._best_shifts`.
 
     `flat`: range of gray levels below which a cell is flat; negative if none is.
     """

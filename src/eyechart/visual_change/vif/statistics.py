@@ -158,7 +158,7 @@ class ImageStatistics(CheckedFields):
         scales: what is kept of each scale, finest scale first.
         total: the denominator of VIF.
         information: the variation within windows, relative to the visual noise, in bits per
-            coefficient.
+            coefficient or pixel.
     """
 
     definition: Definition
