@@ -649,7 +649,7 @@ def test_every_published_entry_leads_to_values_in_range_at_any_severity_and_size
                 reason,
             )
             for changes, reason in (
-                ("3", "not a mapping"),
+                ("3", "a variant must be a mapping, got 3"),
                 ("{levels: [1]}", "levels must be a mapping, got [1]"),
                 ("{severity: [1, 2]}", "severity requires levels or a path"),
             )

@@ -317,6 +317,8 @@ IN_TUPLES: Mapping[str, Callable[..., object]] = {
 
 def _with_tuples(fields: Fields) -> Fields:
     """Return the fields of an entry with tuples instead of lists."""
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"a variant must be a mapping, got {fields!r}")
     for key in ("levels", "path", "domain"):
         if not isinstance(fields.get(key, {}), Mapping):
             raise ValueError(f"{key} must be a mapping, got {fields[key]!r}")
