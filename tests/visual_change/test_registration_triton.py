@@ -14,6 +14,7 @@ from eyechart.visual_change.registration import (
 )
 from eyechart.visual_change.registration.estimate import compare_details, describe_copies, register
 from eyechart.visual_change.registration.warping import inside, moved, sample, smoothed
+from eyechart.visual_change.vif import fidelity
 from moved_images import map_of
 
 if torch.cuda.is_available():
@@ -239,6 +240,6 @@ def test_moved_and_unmoved_images_are_registered_alike(few_maps, monkeypatch):
     for module in (warping, refinement, search, estimate):
         monkeypatch.setattr(module, "has_triton", lambda _: True)
     # two threads must not interpret kernels at once
-    monkeypatch.setattr(estimate, "on_all_cores", lambda work, items, **_: [*map(work, items)])
+    monkeypatch.setattr(fidelity, "on_all_cores", lambda work, items, **_: [*map(work, items)])
     computed = register(describe_copies(clean), corrupted)
     torch.testing.assert_close(computed, expected, rtol=0, atol=0.01)
