@@ -1,4 +1,4 @@
-"""Examples in docstrings are true, and every public function on plain numbers has one."""
+"""Examples in docstrings are true, and every public function of `stats` has one."""
 
 import doctest
 import inspect
@@ -21,10 +21,7 @@ MODULES = [
     for path in sorted(SOURCE.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
-PLAIN = ("bootstrap", "estimate", "intervals", "p_values", "ranking")
-STATS = [f"eyechart.stats.{name}" for name in PLAIN]
-"""Modules of functions on plain lists and arrays. Curves are fitted by `fit_curve`, which has the
-example for all of them."""
+STATS = sorted(module_name(path) for path in (SOURCE / "stats").glob("[a-z]*.py"))
 
 
 def test_there_are_examples():
@@ -38,7 +35,7 @@ def test_examples_are_true(name):
 
 
 @pytest.mark.parametrize("name", STATS)
-def test_every_public_function_on_plain_numbers_has_an_example(name):
+def test_every_public_function_of_stats_has_an_example(name):
     module = import_module(name)
     functions = [
         function
